@@ -1,0 +1,50 @@
+"""The synchronous client (harness role) of the Agent Hooks Protocol, AHP.
+
+Ask :class:`Client` before the agent acts, tell it afterwards; every call ends by its deadline with
+an honest :class:`Outcome`. Nothing in here is asynchronous.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ahp_sync._version import __version__
+from ahp_sync.audit import AuditKind, AuditRecord, AuditSink, JsonLinesSink, LoggingSink
+from ahp_sync.budget import Budget
+from ahp_sync.client import Client
+from ahp_sync.errors import AHPError, ClientClosed, InvalidEvent, RegistrationError, ToolDenied
+from ahp_sync.failure import GENERIC_REASON, Failure, FailureClass, FailurePolicy
+from ahp_sync.outcome import Decision, Outcome
+from ahp_sync.protocol.occurrence import Harness
+from ahp_sync.registration import Registration
+from ahp_sync.retry import RetryPolicy
+from ahp_sync.tls import TLSIdentity
+
+# A library prints nothing by itself; the host decides where the records go.
+logging.getLogger("ahp_sync").addHandler(logging.NullHandler())
+
+__all__ = [
+    "GENERIC_REASON",
+    "AHPError",
+    "AuditKind",
+    "AuditRecord",
+    "AuditSink",
+    "Budget",
+    "Client",
+    "ClientClosed",
+    "Decision",
+    "Failure",
+    "FailureClass",
+    "FailurePolicy",
+    "Harness",
+    "InvalidEvent",
+    "JsonLinesSink",
+    "LoggingSink",
+    "Outcome",
+    "Registration",
+    "RegistrationError",
+    "RetryPolicy",
+    "TLSIdentity",
+    "ToolDenied",
+    "__version__",
+]

@@ -1,0 +1,266 @@
+"""The local record of every disposition, written before the outcome reaches the host.
+
+One record for each interceptor of a call and one for each observer that failed. Explicit and
+synthetic denials have kinds of their own (AHP-FAIL-001, R-FAIL-04). What a backend said stands
+only in ``untrusted``; secrets stand nowhere.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+import os
+import time
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Protocol, Union
+
+if TYPE_CHECKING:
+    from ahp_sync.failure import OperationalFailure
+    from ahp_sync.registration import Subscription
+
+__all__ = ["AuditKind", "AuditRecord", "AuditSink", "JsonLinesSink", "LoggingSink"]
+
+_log = logging.getLogger("ahp_sync")
+
+
+class AuditKind(str, enum.Enum):
+    """What became of one subscription in one call."""
+
+    #: The interceptor's answer was accepted and denies nothing.
+    ACCEPTED = "accepted"
+    #: The interceptor denied.
+    EXPLICIT_DENIAL = "explicit_denial"
+    #: The interceptor failed and its policy is fail-closed.
+    SYNTHETIC_DENIAL = "synthetic_denial"
+    #: The interceptor failed and its policy is fail-open.
+    FAILED_OPEN = "failed_open"
+    #: The interceptor was not called; ``code`` says why.
+    NOT_CALLED = "not_called"
+    #: The call was cancelled, or the client closed, while this interceptor was asked.
+    INTERRUPTED = "interrupted"
+    #: The call's budget ended while this interceptor was asked.
+    EXPIRED = "expired"
+    #: The observer could not be told.
+    OBSERVATION_FAILED = "observation_failed"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True)
+class AuditRecord:
+    """One disposition. Times are RFC 3339 and milliseconds; fields that don't apply are None.
+
+    ``untrusted`` maps ``reason``, ``sample`` and ``stderr`` to bounded text of the backend.
+    """
+
+    kind: AuditKind
+    event_id: str
+    event_type: str
+    backend: str
+    subscription: int
+    mode: str
+    session: Optional[str] = None
+    call: Optional[str] = None
+    tool: Optional[str] = None
+    policy: Optional[str] = None
+    timeout_ms: Optional[int] = None
+    elapsed_ms: Optional[float] = None
+    attempts: int = 0
+    failure_class: Optional[str] = None
+    code: Optional[str] = None
+    detail: Optional[str] = None
+    http_status: Optional[int] = None
+    rpc_code: Optional[int] = None
+    exit_status: Optional[int] = None
+    synthetic: bool = False
+    untrusted: Mapping[str, str] = field(default_factory=dict)
+    time: str = field(default_factory=_now)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as plain JSON values; the member names are stable."""
+        record = {item.name: getattr(self, item.name) for item in fields(self)}
+        record["kind"] = self.kind.value
+        record["untrusted"] = dict(self.untrusted)
+        return record
+
+
+class AuditSink(Protocol):
+    """Takes records. It is called on the host's thread, outside every lock, before the call returns.
+
+    What it raises is logged and changes no decision; its time is not the budget's, so it should not
+    block.
+    """
+
+    def write(self, record: AuditRecord) -> None:
+        """Take one record."""
+
+
+class LoggingSink:
+    """Writes records to a logger: INFO for what went well, WARNING for the rest.
+
+    The message holds no text of a backend; the whole record is the log record's ``audit``.
+    """
+
+    def __init__(self, logger: str = "ahp_sync.audit") -> None:
+        self._logger = logging.getLogger(logger)
+
+    def wants(self, kind: AuditKind) -> bool:
+        """Return whether records of this kind would be seen at all."""
+        return self._logger.isEnabledFor(_level(kind))
+
+    def write(self, record: AuditRecord) -> None:
+        """Log one record."""
+        failed = f" {record.failure_class}/{record.code}" if record.failure_class else ""
+        self._logger.log(
+            _level(record.kind),
+            "%s %s[%d] %s %s%s",
+            record.kind.value,
+            record.backend,
+            record.subscription,
+            record.event_type,
+            record.event_id,
+            failed,
+            extra={"audit": record},
+        )
+
+
+def _level(kind: AuditKind) -> int:
+    return logging.INFO if kind in (AuditKind.ACCEPTED, AuditKind.NOT_CALLED) else logging.WARNING
+
+
+class JsonLinesSink:
+    """Appends each record to a file as one line of JSON, by one ``write``.
+
+    Several threads and processes may share the file. It is created with mode 0600; its folder must
+    exist. Raises :class:`OSError` where it can't be opened.
+    """
+
+    def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
+        self.path = os.fspath(path)
+        self._file: Optional[int] = os.open(
+            self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600
+        )
+
+    def write(self, record: AuditRecord) -> None:
+        """Append one record. Raises :class:`ValueError` after :meth:`close`."""
+        if self._file is None:
+            raise ValueError("the audit file is closed")
+        line = json.dumps(record.to_json(), ensure_ascii=True, allow_nan=False)
+        os.write(self._file, line.encode() + b"\n")
+
+    def close(self) -> None:
+        """Close the file; safe to repeat."""
+        descriptor, self._file = self._file, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def __enter__(self) -> JsonLinesSink:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+class Auditor:
+    """Hands records to the sinks, and makes none that nobody wants."""
+
+    def __init__(self, sinks: tuple[AuditSink, ...]) -> None:
+        self._sinks = sinks
+
+    def wants(self, kind: AuditKind) -> bool:
+        """Return whether some sink takes records of this kind."""
+        return any(getattr(sink, "wants", _always)(kind) for sink in self._sinks)
+
+    def write(self, record: AuditRecord) -> None:
+        """Give the record to every sink that wants it."""
+        for sink in self._sinks:
+            if not getattr(sink, "wants", _always)(record.kind):
+                continue
+            try:
+                sink.write(record)
+            except Exception:
+                _log.exception("an audit sink failed on a record of %s", record.event_id)
+
+
+class EventAudit:
+    """The records of one hook call: what they have in common, filled in once."""
+
+    def __init__(self, auditor: Auditor, event: Mapping[str, Any]) -> None:
+        self._auditor = auditor
+        self._event = event
+
+    def failure(
+        self,
+        kind: AuditKind,
+        subscription: Subscription,
+        failure: OperationalFailure,
+        attempts: int,
+        started: float,
+    ) -> None:
+        """Record an operational failure under ``kind``; ``started`` is on the monotonic clock."""
+        self.write(
+            kind,
+            subscription,
+            attempts=attempts,
+            started=started,
+            code=failure.code,
+            detail=failure.detail,
+            failure_class=failure.failure_class.value,
+            synthetic=kind is AuditKind.SYNTHETIC_DENIAL,
+            facts={
+                "http_status": failure.http_status,
+                "rpc_code": failure.rpc_code,
+                "exit_status": failure.exit_status,
+            },
+            sample=failure.sample,
+            stderr=failure.stderr,
+        )
+
+    def write(
+        self,
+        kind: AuditKind,
+        subscription: Subscription,
+        *,
+        started: Optional[float] = None,
+        facts: Optional[Mapping[str, Any]] = None,
+        reason: Optional[str] = None,
+        sample: Optional[str] = None,
+        stderr: Optional[str] = None,
+        **fields: Any,
+    ) -> None:
+        """Record one disposition; ``reason``, ``sample`` and ``stderr`` go into ``untrusted``."""
+        if not self._auditor.wants(kind):
+            return
+        event = self._event
+        untrusted = {"reason": reason, "sample": sample, "stderr": stderr}
+        elapsed = None if started is None else round((time.monotonic() - started) * 1000, 3)
+        self._auditor.write(
+            AuditRecord(
+                kind=kind,
+                event_id=event["id"],
+                event_type=event["type"],
+                backend=subscription.backend,
+                subscription=subscription.index,
+                mode=subscription.mode.value,
+                session=event.get("session", {}).get("id"),
+                call=event.get("call", {}).get("id"),
+                tool=event.get("tool", {}).get("name"),
+                policy=None if subscription.policy is None else subscription.policy.value,
+                timeout_ms=subscription.timeout_ms,
+                elapsed_ms=elapsed,
+                untrusted={name: text for name, text in untrusted.items() if text},
+                **(facts or {}),
+                **fields,
+            )
+        )
+
+
+def _always(kind: AuditKind) -> bool:
+    return True

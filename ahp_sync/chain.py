@@ -1,0 +1,229 @@
+"""The interceptors of one call: asked one after another, each failure put to its own policy.
+
+The chain ends at a denial, at a fail-closed failure, or with the call itself; it never ends in
+permission unless every interceptor was asked or failed open within its own deadline (R-SET-01,
+R-SET-08, AHP-FAIL-001).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Optional, Sequence, Union
+
+from ahp_sync.audit import AuditKind, EventAudit
+from ahp_sync.budget import Budget, BudgetEnded
+from ahp_sync.delivery import Answer, Delivery, Progress
+from ahp_sync.failure import (
+    GENERIC_REASON,
+    Failure,
+    FailureClass,
+    FailurePolicy,
+    OperationalFailure,
+)
+from ahp_sync.outcome import Decision
+from ahp_sync.protocol.content import project
+from ahp_sync.protocol.events import EVENTS
+from ahp_sync.protocol.messages import intercept_request
+from ahp_sync.registration import Subscription
+from ahp_sync.settlement import State, settle
+from ahp_sync.transports.base import Transport
+
+__all__ = ["Chain", "Route", "Settled"]
+
+
+@dataclass(frozen=True)
+class Route:
+    """A subscription and the transport that leads to its backend."""
+
+    subscription: Subscription
+    transport: Transport
+
+
+@dataclass
+class Settled:
+    """What a chain came to, and which interceptors it did not call."""
+
+    state: State
+    decision: Decision = Decision.PROCEED
+    reason: Optional[str] = None
+    synthetic: bool = False
+    failures: list[Failure] = field(default_factory=list)
+    failed_open: bool = False
+    uncalled: Sequence[Route] = ()
+
+
+class _Ended(Exception):
+    """The call itself ended: cancelled or out of time. Overrides every policy."""
+
+    def __init__(self, decision: Decision, *, called: bool = False) -> None:
+        super().__init__(decision)
+        self.decision = decision
+        self.called = called  # whether the interceptor whose turn it was had been asked
+
+
+class Chain:
+    """One event's way through its interceptors.
+
+    :param event: the event as the host raised it.
+    :param budget: the call's own budget; each interceptor gets a child of it.
+    """
+
+    def __init__(
+        self, event: dict[str, Any], delivery: Delivery, budget: Budget, audit: EventAudit
+    ) -> None:
+        self._delivery = delivery
+        self._budget = budget
+        self._audit = audit
+        effects = EVENTS[event["type"]].intercept_effects
+        self._advertised = frozenset(effects)
+        self._capabilities: dict[str, Any] = {"effects": list(effects)}
+        self._settled = Settled(State(event))
+
+    def run(self, routes: Sequence[Route]) -> Settled:
+        """Ask the interceptors of ``routes`` in order and return what it came to."""
+        settled = self._settled
+        for position, route in enumerate(routes):
+            try:
+                self._still_wanted()
+                self._ask(route)
+            except _Ended as end:
+                settled.decision = end.decision
+                self._skip(routes[position + end.called :], _WHY[end.decision])
+                return settled
+            if settled.decision is not Decision.PROCEED:
+                self._skip(routes[position + 1 :], "short_circuit")
+                return settled
+        try:
+            self._still_wanted()
+        except _Ended as end:
+            settled.decision = end.decision
+        return settled
+
+    def _still_wanted(self) -> None:
+        decision = ending(self._budget)
+        if decision is not None:
+            raise _Ended(decision)
+
+    def _skip(self, routes: Sequence[Route], why: str) -> None:
+        self._settled.uncalled = routes
+        for route in routes:
+            self._audit.write(AuditKind.NOT_CALLED, route.subscription, code=why)
+
+    # --- one interceptor ----------------------------------------------------------------------
+
+    def _ask(self, route: Route) -> None:
+        progress, started = Progress(), time.monotonic()
+        try:
+            answer = self._accepted(route, progress)
+        except OperationalFailure as failure:
+            outcome: Union[Answer, OperationalFailure] = failure
+        except BudgetEnded:
+            outcome = no_answer()
+        except BaseException:  # KeyboardInterrupt above all: recorded, and passed on as it is
+            self._budget.cancel()
+            self._note(AuditKind.INTERRUPTED, route, progress, started, code="exception")
+            raise
+        else:
+            outcome = answer
+        ended = ending(self._budget)
+        if ended is not None and self._settled.decision is Decision.PROCEED:
+            kind = AuditKind.EXPIRED if ended is Decision.EXPIRED else AuditKind.INTERRUPTED
+            self._note(kind, route, progress, started, code=_WHY[ended])
+            raise _Ended(ended, called=True)
+        if isinstance(outcome, OperationalFailure):
+            self._fail(route, outcome, progress, started)
+        else:
+            self._note_accepted(route, outcome, progress, started)
+
+    def _accepted(self, route: Route, progress: Progress) -> Answer:
+        """Return the answer once it is staged and published; the deadline covers all of it."""
+        budget = self._budget.child(route.subscription.timeout)
+        view = project(self._settled.state.event, route.subscription)
+        message = intercept_request(view, self._capabilities, self._settled.state.advertised())
+        answer = self._delivery.intercept(
+            route.transport, message, self._advertised, budget, progress
+        )
+        staged = settle(self._settled.state, answer.effects)
+        if budget.ended:
+            raise late()
+        self._settled.state = staged
+        if staged.ended:
+            self._settled.decision = Decision.DENY
+            self._settled.reason = staged.reason
+        return answer
+
+    def _fail(
+        self, route: Route, failure: OperationalFailure, progress: Progress, started: float
+    ) -> None:
+        settled, subscription = self._settled, route.subscription
+        settled.failures.append(
+            Failure(
+                backend=subscription.backend,
+                subscription=subscription.index,
+                policy=subscription.policy,
+                failure_class=failure.failure_class,
+                code=failure.code,
+                detail=failure.detail,
+                attempts=progress.attempts,
+            )
+        )
+        kind = AuditKind.FAILED_OPEN
+        if subscription.policy is FailurePolicy.FAIL_OPEN:
+            settled.failed_open = True
+        else:
+            kind = AuditKind.SYNTHETIC_DENIAL
+            settled.decision, settled.synthetic = Decision.DENY, True
+            settled.reason = GENERIC_REASON
+        self._audit.failure(kind, subscription, failure, progress.attempts, started)
+
+    def _note_accepted(
+        self, route: Route, answer: Answer, progress: Progress, started: float
+    ) -> None:
+        state = self._settled.state
+        kind = AuditKind.EXPLICIT_DENIAL if state.ended else AuditKind.ACCEPTED
+        self._note(
+            kind,
+            route,
+            progress,
+            started,
+            facts=answer.facts,
+            reason=state.reason,
+            stderr=answer.stderr,
+        )
+
+    def _note(
+        self,
+        kind: AuditKind,
+        route: Route,
+        progress: Progress,
+        started: float,
+        **facts: Any,
+    ) -> None:
+        self._audit.write(
+            kind, route.subscription, attempts=progress.attempts, started=started, **facts
+        )
+
+
+_WHY = {Decision.EXPIRED: "out_of_budget", Decision.INTERRUPTED: "interrupted"}
+
+
+def ending(budget: Budget) -> Optional[Decision]:
+    """Return how the call ended by itself: interrupted, expired, or not (None)."""
+    if budget.cancelled:
+        return Decision.INTERRUPTED
+    return Decision.EXPIRED if budget.expired else None
+
+
+def no_answer() -> OperationalFailure:
+    """Return the failure of a delivery whose deadline passed without an answer (AHP-FAIL-002)."""
+    return OperationalFailure(
+        FailureClass.DEADLINE_EXCEEDED, "no_answer", "no answer before the deadline"
+    )
+
+
+def late() -> OperationalFailure:
+    """Return the failure of an answer that was there, but not accepted by the deadline."""
+    return OperationalFailure(
+        FailureClass.LATE_RESPONSE, "late", "the answer was complete only after the deadline"
+    )

@@ -1,0 +1,131 @@
+"""One delivery: from a serialised message to a checked answer, tried while its budget lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from ahp_sync.budget import Budget, BudgetEnded
+from ahp_sync.failure import OperationalFailure
+from ahp_sync.protocol.effects import admitted_effects
+from ahp_sync.protocol.jsonrpc import answer_body
+from ahp_sync.redaction import redacted
+from ahp_sync.retry import RetryPolicy, with_retries
+from ahp_sync.transports.base import Message, Reply, Transport
+from ahp_sync.workers import DeliveryExecutor, Job
+
+__all__ = ["Answer", "Delivery", "Notice", "Progress"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The admitted effects of one interception and the facts for its audit record."""
+
+    effects: tuple[dict[str, Any], ...]
+    facts: Mapping[str, int]
+    stderr: Optional[str]
+
+
+class Progress:
+    """How far a delivery got, for its audit record; written by the worker, read after the wait."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One notification on its way to one observer."""
+
+    transport: Transport
+    message: Message
+    progress: Progress
+
+
+class Delivery:
+    """Sends messages over transports on worker threads, within budgets.
+
+    Both methods block for ``budget.remaining()`` at most. They raise ``OperationalFailure``, and
+    ``BudgetEnded`` when the budget ended first.
+    """
+
+    def __init__(self, executor: DeliveryExecutor, retry: RetryPolicy) -> None:
+        self._executor = executor
+        self._retry = retry
+
+    def intercept(
+        self,
+        transport: Transport,
+        message: Message,
+        advertised: frozenset[str],
+        budget: Budget,
+        progress: Progress,
+    ) -> Answer:
+        """Send a request and return its admitted answer."""
+
+        def attempt(number: int) -> Answer:
+            progress.attempts = number
+            reply = transport.exchange(message, budget)
+            assert reply is not None and message.rpc_id is not None
+            return _answer(reply, message.rpc_id, advertised, budget)
+
+        return self._executor.run(budget, lambda: with_retries(attempt, budget, self._retry))
+
+    def observe(self, notices: Sequence[Notice], budget: Budget) -> list[Optional[Exception]]:
+        """Send notifications side by side; whatever comes back is discarded (R-OBS-05).
+
+        Returns for each what became of it: None, ``OperationalFailure`` or ``BudgetEnded``.
+        """
+        jobs: list[Union[Job, OperationalFailure]] = []
+        try:
+            jobs = [self._start(notice, budget) for notice in notices]
+            return [self._finish(job, budget) for job in jobs]
+        except BaseException:  # an interrupt of the host: nothing may be left running
+            for job in jobs:
+                if isinstance(job, Job):
+                    job.leave()
+            budget.abort()
+            raise
+
+    def _start(self, notice: Notice, budget: Budget) -> Union[Job, OperationalFailure]:
+        def attempt(number: int) -> None:
+            notice.progress.attempts = number
+            notice.transport.exchange(notice.message, budget)
+
+        try:
+            return self._executor.start(budget, lambda: with_retries(attempt, budget, self._retry))
+        except OperationalFailure as failure:
+            return failure
+
+    def _finish(self, job: Union[Job, OperationalFailure], budget: Budget) -> Optional[Exception]:
+        if isinstance(job, OperationalFailure):
+            return job
+        try:
+            self._executor.finish(job, budget)
+        except (OperationalFailure, BudgetEnded) as error:
+            return error
+        return None
+
+
+def _answer(reply: Reply, rpc_id: str, advertised: frozenset[str], budget: Budget) -> Answer:
+    try:
+        result = answer_body(reply.body, rpc_id, budget.check)
+        effects = admitted_effects(result, advertised, budget.check)
+    except OperationalFailure as failure:
+        failure.http_status = reply.facts.get("http_status", failure.http_status)
+        failure.exit_status = reply.facts.get("exit_status", failure.exit_status)
+        failure.stderr = reply.stderr
+        if failure.sample:
+            failure.sample = redacted(failure.sample, reply.secrets)
+        if reply.on_rejected is not None:
+            reply.on_rejected()
+        raise
+    if reply.secrets:
+        effects = tuple(_without_secrets(effect, reply.secrets) for effect in effects)
+    return Answer(effects, reply.facts, reply.stderr)
+
+
+def _without_secrets(effect: dict[str, Any], secrets: tuple[str, ...]) -> dict[str, Any]:
+    """Keep a backend that echoes its credentials from having them shown to the model (F51)."""
+    reason = effect.get("reason")
+    return {**effect, "reason": redacted(reason, secrets)} if reason else effect

@@ -1,0 +1,129 @@
+"""Wrapping a Python tool function: ask, run with the effective input, tell."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
+
+from ahp_sync.budget import Budget, positive_seconds
+from ahp_sync.errors import AHPError, ToolDenied
+from ahp_sync.outcome import Decision, Outcome
+from ahp_sync.protocol.occurrence import Session, new_id
+
+if TYPE_CHECKING:
+    from ahp_sync.client import Client
+
+__all__ = ["Guard"]
+
+_log = logging.getLogger("ahp_sync")
+
+# What ``tool.after`` says of a call that was not run.
+_NOT_RUN: dict[Decision, tuple[str, dict[str, str]]] = {
+    Decision.EXPIRED: ("timeout", {"status": "skipped", "reason": "timeout"}),
+    Decision.INTERRUPTED: ("cancelled", {"status": "skipped", "reason": "cancelled"}),
+}
+_DENIED = ("denied", {"status": "skipped", "reason": "policy"})
+
+
+class Guard:
+    """One guarded function; :attr:`wrapper` is what stands in its place. See ``Client.guard``."""
+
+    def __init__(
+        self,
+        client: Client,
+        fn: Callable[..., Any],
+        *,
+        name: Optional[str],
+        session: Optional[Session],
+        seconds: Optional[float],
+    ) -> None:
+        if not callable(fn):
+            raise TypeError(f"only a function can be guarded, not {type(fn).__name__}")
+        for is_kind in (
+            inspect.iscoroutinefunction,
+            inspect.isasyncgenfunction,
+            inspect.isgeneratorfunction,
+        ):
+            if is_kind(fn):
+                raise TypeError("a coroutine or generator function can't be guarded")
+        self._client = client
+        self._fn = fn
+        self._name = name or getattr(fn, "__name__", type(fn).__name__)
+        self._session = session
+        self._seconds = None if seconds is None else positive_seconds(seconds, "seconds")
+        self._signature = inspect.signature(fn)
+
+        @functools.wraps(fn)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return self._call(args, kwargs)
+
+        self.wrapper = wrapper
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        common: dict[str, Any] = {
+            "name": self._name,
+            "call_id": new_id(),
+            "session": self._session,
+        }
+        outcome = self._client.tool_before(input=bound.arguments, budget=self._budget(), **common)
+        common["input"] = outcome.input
+        if not outcome.may_execute:
+            result, execution = _NOT_RUN.get(outcome.decision, _DENIED)
+            self._tell(outcome=result, execution=execution, **common)
+            raise ToolDenied(outcome)
+        self._apply(outcome, bound)
+        return self._run(bound, common)
+
+    def _apply(self, outcome: Outcome, bound: inspect.BoundArguments) -> None:
+        """Put the effective input into the arguments, where a backend changed it."""
+        effective: Mapping[str, Any] = outcome.input
+        for name in bound.arguments:
+            if name in effective and effective[name] != bound.arguments[name]:
+                bound.arguments[name] = effective[name]
+
+    def _run(self, bound: inspect.BoundArguments, common: dict[str, Any]) -> Any:
+        started = time.monotonic()
+        try:
+            result = self._fn(*bound.args, **bound.kwargs)
+        except BaseException as error:
+            told = _failed(error)
+            self._tell(duration_ms=_ms_since(started), **told, **common)
+            raise
+        self._tell(outcome="ok", output=_text(result), duration_ms=_ms_since(started), **common)
+        return result
+
+    def _tell(self, **after: Any) -> None:
+        # The tool has run, or was refused: whatever is wrong with the report must not hide that.
+        try:
+            self._client.tool_after(budget=self._budget(), **after)
+        except AHPError as error:
+            _log.warning("tool.after of %s was not sent: %s", self._name, type(error).__name__)
+
+    def _budget(self) -> Optional[Budget]:
+        return None if self._seconds is None else Budget(self._seconds)
+
+
+def _failed(error: BaseException) -> dict[str, Any]:
+    if not isinstance(error, Exception):  # KeyboardInterrupt, SystemExit
+        return {"outcome": "cancelled", "execution": {"status": "executed"}}
+    message = str(error) or type(error).__name__
+    return {"outcome": "error", "error": {"message": message, "class": type(error).__name__}}
+
+
+def _text(result: Any) -> Optional[str]:
+    if result is None or isinstance(result, str):
+        return result
+    try:
+        return json.dumps(result, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return repr(result)
+
+
+def _ms_since(started: float) -> float:
+    return round((time.monotonic() - started) * 1000, 3)

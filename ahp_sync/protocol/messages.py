@@ -1,0 +1,44 @@
+"""The messages a harness sends, serialised once each; every attempt uses the same bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ahp_sync.protocol.jsonrpc import encode
+from ahp_sync.transports.base import Message
+
+__all__ = ["PROTOCOL_VERSION", "intercept_request", "observe_notification"]
+
+PROTOCOL_VERSION = "draft"
+
+
+def intercept_request(
+    event: dict[str, Any], capabilities: dict[str, Any], state: dict[str, Any]
+) -> Message:
+    """Return the ``hooks/intercept`` request for an event; its id is the event's (R-RPC-02)."""
+    body = encode(
+        {
+            "jsonrpc": "2.0",
+            "id": event["id"],
+            "method": "hooks/intercept",
+            "params": {
+                "protocolVersion": PROTOCOL_VERSION,
+                "event": event,
+                "capabilities": capabilities,
+                "state": state,
+            },
+        }
+    )
+    return Message(body, event["id"])
+
+
+def observe_notification(event: dict[str, Any]) -> Message:
+    """Return the ``hooks/observe`` notification for an event; it has no id (R-OBS-01)."""
+    body = encode(
+        {
+            "jsonrpc": "2.0",
+            "method": "hooks/observe",
+            "params": {"protocolVersion": PROTOCOL_VERSION, "event": event},
+        }
+    )
+    return Message(body, None)

@@ -1,0 +1,112 @@
+"""Checking a value against one of our schema documents, by ``jsonschema`` or ``jsonschema-rs``.
+
+``jsonschema-rs`` is used where it is installed (``ahp-sync[fast]``); the tests hold the two equal.
+Where the fast engine refuses a value, or can't take it, the pure-Python one has the last word, so
+that the message and the path do not depend on what is installed.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, NamedTuple, Optional
+
+from ahp_sync.protocol.schemas import EFFECT_SCHEMAS, EVENT_SCHEMAS
+
+__all__ = ["Problem", "effect_problem", "engine", "event_problem"]
+
+
+class Problem(NamedTuple):
+    """The first thing wrong with a value: where (``$.a.b[0]``), and what the schema says of it."""
+
+    path: str
+    keyword: str
+    wanted: str
+
+
+def effect_problem(name: str, effect: Any) -> Optional[Problem]:
+    """Return what is wrong with an effect of the type ``name``, or None."""
+    return _problem(_EFFECT + name, effect)
+
+
+def event_problem(name: str, event: Any) -> Optional[Problem]:
+    """Return what is wrong with the members a call gave to an event of type ``name``, or None."""
+    return _problem(_EVENT + name, event)
+
+
+def engine() -> str:
+    """Return the name of the engine that checks first: ``jsonschema-rs`` or ``jsonschema``."""
+    return "jsonschema" if _fast_factory() is None else "jsonschema-rs"
+
+
+_EFFECT, _EVENT = "effect:", "event:"
+
+
+def _document(key: str) -> dict[str, Any]:
+    kind, _, name = key.partition(":")
+    return (EFFECT_SCHEMAS if kind == "effect" else EVENT_SCHEMAS)[name]
+
+
+def _problem(key: str, value: Any) -> Optional[Problem]:
+    fast = fast_check(key)
+    if fast is not None:
+        try:
+            if fast(value):
+                return None
+        except Exception:
+            pass  # a value this engine has no form for, such as a very large integer
+    return slow_check(key)(value)
+
+
+@functools.cache
+def fast_check(key: str) -> Optional[Callable[[Any], bool]]:
+    """Return the check of ``jsonschema-rs`` for one document, or None where it is not installed."""
+    factory = _fast_factory()
+    if factory is None:
+        return None
+    check: Callable[[Any], bool] = factory(_document(key)).is_valid
+    return check
+
+
+@functools.cache
+def slow_check(key: str) -> Callable[[Any], Optional[Problem]]:
+    """Return the check of ``jsonschema`` for one document."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import relevance
+
+    validator = Draft202012Validator(_document(key))
+
+    def check(value: Any) -> Optional[Problem]:
+        errors = list(validator.iter_errors(value))
+        if not errors:
+            return None
+        worst = max(errors, key=relevance)
+        if worst.validator == "required":
+            wanted = f"the members {', '.join(worst.validator_value)}"
+        else:
+            wanted = _wanted(str(worst.validator), worst.validator_value)
+        return Problem(worst.json_path, str(worst.validator), wanted)
+
+    return check
+
+
+@functools.cache
+def _fast_factory() -> Optional[Callable[[dict[str, Any]], Any]]:
+    try:
+        from jsonschema_rs import Draft202012Validator
+    except ImportError:
+        return None
+    return Draft202012Validator
+
+
+def _wanted(keyword: str, value: Any) -> str:
+    plain = {
+        "type": f"type {value if isinstance(value, str) else ' or '.join(map(str, value))}",
+        "minLength": "a non-empty string",
+        "enum": f"one of {value}",
+        "const": f"{value!r}",
+        "additionalProperties": "no other member",
+        "propertyNames": "reverse-DNS names",
+        "minimum": f"at least {value}",
+        "oneOf": "one of the documented forms",
+    }
+    return str(plain.get(keyword, f"what {keyword!r} of the schema asks for"))

@@ -1,0 +1,243 @@
+"""``hooks.json``: which backends are asked about which events, and what their failure means.
+
+A document is read strictly, checked whole, and only then turned into the frozen values below, so
+that nothing is started, sent or half-served over a mistake in it (R-ROLE-02). A registration can
+start processes and name secrets: load only trusted ones (R-REG-04).
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Optional, Union
+
+from ahp_sync.errors import Problem, RegistrationError
+from ahp_sync.failure import FailurePolicy
+from ahp_sync.findings import Findings, json_path
+from ahp_sync.protocol.events import Mode, expand
+from ahp_sync.protocol.urls import display_url
+from ahp_sync.registration_rules import check_document, unknown_members
+from ahp_sync.registration_source import read_source
+
+__all__ = [
+    "Backend",
+    "BearerBinding",
+    "ContentSelection",
+    "Header",
+    "HttpEndpoint",
+    "Lifecycle",
+    "Mode",
+    "Problem",
+    "Registration",
+    "RegistrationSource",
+    "StdioCommand",
+    "Subscription",
+    "problems",
+]
+
+_log = logging.getLogger("ahp_sync")
+
+
+class Lifecycle(str, enum.Enum):
+    """How long a stdio backend's process lives (R-STD-03, R-STD-05)."""
+
+    PERSISTENT = "persistent"
+    PER_EVENT = "per_event"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Header:
+    """One registered HTTP header: a literal ``value``, or the environment variable to read it from.
+
+    Exactly one of the two is set. The variable is read at delivery, not at load (R-HDR-03).
+    """
+
+    name: str
+    value: Optional[str] = field(default=None, repr=False)
+    value_env: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class HttpEndpoint:
+    """Where an HTTP backend listens. Of header names equal ignoring case, the last is kept."""
+
+    url: str = field(repr=False)
+    headers: tuple[Header, ...] = ()
+
+    @property
+    def display_url(self) -> str:
+        """The URL for logs and messages: no user information, query or fragment."""
+        return display_url(self.url)
+
+
+@dataclass(frozen=True)
+class StdioCommand:
+    """How a stdio backend is started: without a shell, ``env`` on top of a minimal environment.
+
+    ``repr()`` leaves out arguments and environment, where secrets may stand (R-ENV-01).
+    """
+
+    command: str
+    args: tuple[str, ...] = field(default=(), repr=False)
+    lifecycle: Lifecycle = Lifecycle.PERSISTENT
+    cwd: Optional[str] = None
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class BearerBinding:
+    """A bearer token, read from the host's environment variable at each delivery (R-AUTH-01)."""
+
+    token_env: str
+
+
+@dataclass(frozen=True)
+class ContentSelection:
+    """What a subscription sees of content: "body", "metadata" or "omit" by category (R-REG-06)."""
+
+    default: str
+    categories: tuple[tuple[str, str], ...] = ()
+
+    def level(self, category: str) -> str:
+        """Return the level for a category; one that is not listed has the default (R-CON-03)."""
+        return dict(self.categories).get(category, self.default)
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """One subscription of a backend: the unit of order, policy, deadline and content view.
+
+    ``events`` are event names, wildcards resolved. ``timeout_ms`` (milliseconds) and ``policy`` are
+    set on interceptors and None on observers (AHP-FAIL-001, AHP-FAIL-002). ``index`` is its
+    position in the backend's list.
+    """
+
+    backend: str
+    index: int
+    events: frozenset[str]
+    mode: Mode
+    timeout_ms: Optional[int]
+    policy: Optional[FailurePolicy]
+    content: ContentSelection
+    include_native: bool = False
+
+    @property
+    def timeout(self) -> float:
+        """The interceptor's deadline in seconds. Raises :class:`TypeError` for an observer."""
+        if self.timeout_ms is None:
+            raise TypeError("an observe subscription has no timeoutMs")
+        return self.timeout_ms / 1000
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One backend with its transport, its bearer binding if any, and its subscriptions."""
+
+    id: str
+    transport: Union[HttpEndpoint, StdioCommand]
+    bearer: Optional[BearerBinding]
+    subscriptions: tuple[Subscription, ...]
+
+
+RegistrationSource = Union[str, "os.PathLike[str]", Mapping[str, Any], "Registration"]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A whole registration, checked. The order of backends and subscriptions is that of calls."""
+
+    backends: tuple[Backend, ...]
+
+    @classmethod
+    def load(cls, source: RegistrationSource) -> Registration:
+        """Return the registration that ``source`` holds.
+
+        ``source`` is the path of a JSON file (at most 1 MiB), a mapping of the same shape, or a
+        ``Registration``, which is returned as it is. Raises :class:`RegistrationError` with all
+        problems at once. Members that mean nothing to this version are ignored, each with a
+        warning in the ``ahp_sync`` log (R-UNK-01).
+        """
+        if isinstance(source, Registration):
+            return source
+        document, found = _examine(source)
+        if found:
+            raise RegistrationError(found)
+        return cls(tuple(_backend(backend) for backend in document["hooks"]))
+
+
+def problems(source: RegistrationSource) -> list[Problem]:
+    """Return everything wrong with ``source``, in the order of its places; [] if it can be loaded.
+
+    Ignored members are warned about in the log, as :meth:`Registration.load` does.
+    """
+    return [] if isinstance(source, Registration) else _examine(source)[1]
+
+
+def _examine(source: object) -> tuple[Any, list[Problem]]:
+    findings = Findings()
+    document = read_source(source, findings)
+    check_document(document, findings)
+    for path in unknown_members(document):
+        if path not in findings:
+            _log.warning("registration: %s is unknown and ignored", json_path(path))
+    return document, findings.problems()
+
+
+# --- from a checked document to values ------------------------------------------------------------
+
+
+def _backend(raw: Mapping[str, Any]) -> Backend:
+    transport, bearer = raw["transport"], raw.get("authentication")
+    return Backend(
+        id=raw["id"],
+        transport=_http(transport) if transport["type"] == "http" else _stdio(transport),
+        bearer=BearerBinding(bearer["tokenEnv"]) if bearer else None,
+        subscriptions=tuple(
+            _subscription(raw["id"], index, subscription)
+            for index, subscription in enumerate(raw["subscriptions"])
+        ),
+    )
+
+
+def _http(raw: Mapping[str, Any]) -> HttpEndpoint:
+    headers: dict[str, Header] = {}
+    for name, value in raw.get("headers", {}).items():
+        headers.pop(name.lower(), None)
+        headers[name.lower()] = (
+            Header(name, value=value)
+            if isinstance(value, str)
+            else Header(name, value_env=value["valueEnv"])
+        )
+    return HttpEndpoint(raw["url"], tuple(headers.values()))
+
+
+def _stdio(raw: Mapping[str, Any]) -> StdioCommand:
+    return StdioCommand(
+        command=raw["command"],
+        args=tuple(raw.get("args", ())),
+        lifecycle=Lifecycle(raw["lifecycle"]),
+        cwd=raw.get("cwd"),
+        env=tuple(raw.get("env", {}).items()),
+    )
+
+
+def _subscription(backend: str, index: int, raw: Mapping[str, Any]) -> Subscription:
+    mode, content = Mode(raw["mode"]), dict(raw["content"])
+    intercept = mode is Mode.INTERCEPT
+    return Subscription(
+        backend=backend,
+        index=index,
+        events=expand(raw["events"], mode),
+        mode=mode,
+        # JSON Schema takes 800.0 for an integer (T-16).
+        timeout_ms=int(raw["timeoutMs"]) if intercept else None,
+        policy=FailurePolicy(raw["failurePolicy"]) if intercept else None,
+        content=ContentSelection(content.pop("default"), tuple(content.items())),
+        include_native=raw.get("includeNative", False),
+    )

@@ -1,0 +1,115 @@
+"""What a client owns in one process, and how it is given back in bounded time."""
+
+from __future__ import annotations
+
+import threading
+from typing import Callable, Mapping, Sequence
+
+from ahp_sync.budget import Budget
+from ahp_sync.chain import Route
+from ahp_sync.delivery import Delivery
+from ahp_sync.errors import ClientClosed
+from ahp_sync.protocol.events import Mode
+from ahp_sync.registration import Registration
+from ahp_sync.retry import RetryPolicy
+from ahp_sync.transports.base import Transport
+from ahp_sync.workers import DeliveryExecutor
+
+__all__ = ["Runtime"]
+
+
+class Runtime:
+    """Transports, workers and calls in flight of one client in one process.
+
+    A forked child gets a runtime of its own and never touches the parent's (design decision 9).
+
+    :param transports: every backend's transport.
+    :param owned: those of them that are closed with the client; injected ones are not.
+    """
+
+    def __init__(
+        self,
+        registration: Registration,
+        transports: Mapping[str, Transport],
+        owned: Sequence[Transport],
+        *,
+        retry: RetryPolicy,
+        max_workers: int,
+    ) -> None:
+        self._owned = owned
+        self._executor = DeliveryExecutor(max_workers)
+        self.delivery = Delivery(self._executor, retry)
+        self._routes = _routes(registration, transports)
+        # Re-entrant: a finalizer that closes a forgotten client may run inside a locked section.
+        self._lock = threading.RLock()
+        self._calls: set[Budget] = set()
+        self.closed = False
+        self._done = threading.Event()
+
+    def routes(self, mode: Mode, event_type: str) -> Sequence[Route]:
+        """Return the subscriptions for an event type, in registration order (R-SET-01)."""
+        return self._routes.get((mode, event_type), ())
+
+    def admit(self, call: Budget) -> None:
+        """Count a call in, so that closing cancels it. Raises :class:`ClientClosed`."""
+        with self._lock:
+            if self.closed:
+                raise ClientClosed("the client is closed")
+            self._calls.add(call)
+
+    def leave(self, call: Budget) -> None:
+        """Count a call out."""
+        with self._lock:
+            self._calls.discard(call)
+
+    def close(self, timeout: float) -> None:
+        """Refuse new calls, cancel those in flight, and give back what is owned.
+
+        Takes ``timeout`` seconds at most; what is stuck longer is left behind as daemon threads. A
+        second close, also a concurrent one, waits for the first within its own time.
+        """
+        with self._lock:
+            first = not self.closed
+            self.closed = True
+            calls = list(self._calls)
+        if not first:
+            self._done.wait(timeout)
+            return
+        budget = Budget(timeout)
+        for call in calls:
+            call.cancel()
+        _side_by_side([lambda t=t: t.close(budget) for t in self._owned], budget)  # type: ignore[misc]
+        self._executor.shutdown(cancel_futures=True, timeout=budget.remaining())
+        self._done.set()
+
+    def abandon_after_fork(self) -> None:
+        """In a child: let go of the parent's sockets and processes without a word to them."""
+        self.closed = True
+        for transport in self._owned:
+            abandon = getattr(transport, "abandon_after_fork", None)
+            if abandon is not None:
+                abandon()
+
+
+def _routes(
+    registration: Registration, transports: Mapping[str, Transport]
+) -> dict[tuple[Mode, str], tuple[Route, ...]]:
+    routes: dict[tuple[Mode, str], tuple[Route, ...]] = {}
+    for backend in registration.backends:
+        for subscription in backend.subscriptions:
+            route = Route(subscription, transports[backend.id])
+            for event in subscription.events:
+                key = (subscription.mode, event)
+                routes[key] = (*routes.get(key, ()), route)
+    return routes
+
+
+def _side_by_side(actions: Sequence[Callable[[], object]], budget: Budget) -> None:
+    """Run the actions on threads of their own, the last one here, and wait within the budget."""
+    threads = [threading.Thread(target=action, daemon=True) for action in actions[1:]]
+    for thread in threads:
+        thread.start()
+    if actions:
+        actions[0]()
+    for thread in threads:
+        thread.join(budget.remaining())

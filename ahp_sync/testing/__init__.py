@@ -1,0 +1,1 @@
+"""Scripted backends, fixtures and asserts for testing a harness built on ``ahp_sync``."""

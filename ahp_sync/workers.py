@@ -1,0 +1,323 @@
+"""The threads that deliveries block on, so that the caller never does.
+
+The calling thread waits for its job as long as its budget lives and no longer. At the end of the
+budget it *aborts* the job (the budget's abort callbacks shut the socket or end the process the
+worker is blocked on) and leaves; what the worker brings home later is dropped. A worker that does
+not come home, because nothing reaches it (name resolution), is *written off*: another may take its
+place, up to a bound, beyond which jobs wait in vain and fail as saturated, in time.
+
+All workers are daemons and none is registered with ``concurrent.futures``, so the interpreter
+never waits for one at exit (field bug F05).
+"""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+import time
+from concurrent.futures import CancelledError, Executor, Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from typing import Any, Callable, Optional, TypeVar
+
+from ahp_sync.budget import LONGEST_WAIT, Budget, BudgetEnded, positive_seconds
+from ahp_sync.failure import FailureClass, OperationalFailure
+
+__all__ = ["DeliveryExecutor", "Job", "WorkerStatistics"]
+
+T = TypeVar("T")
+
+_IDLE_SECONDS = 60.0
+_QUEUED_PER_WORKER = 16
+
+
+class Job(Future):  # type: ignore[type-arg]  # Future is generic only for the type checker on 3.9
+    """A future that its caller may leave before it is done. It runs at most once."""
+
+    def __init__(self, work: Callable[[], Any], budget: Optional[Budget]) -> None:
+        super().__init__()
+        self._work: Optional[Callable[[], Any]] = work
+        self._budget = budget
+        self._context = contextvars.copy_context()
+        self.left = False  # the caller has gone
+        self.home = False  # the worker has come back from it
+        self.written_off = False
+
+    def run(self) -> None:
+        """Do the work on this thread, unless the caller has left or the budget has ended."""
+        if not self.set_running_or_notify_cancel():
+            return
+        work, self._work = self._work, None
+        try:
+            if self._budget is not None:
+                self._budget.check()
+            assert work is not None
+            result = self._context.run(work)
+        except BaseException as error:
+            # The traceback would keep the frames, and so the request and its secrets, alive.
+            self._finish(self.set_exception, error.with_traceback(None))
+        else:
+            self._finish(self.set_result, result)
+
+    @staticmethod
+    def _finish(publish: Callable[[Any], None], what: Any) -> bool:
+        try:
+            publish(what)
+        except InvalidStateError:
+            return False  # it was left: a late result is dropped
+        return True
+
+    def leave(self) -> None:
+        """Stop waiting for this job for good: unbegun it never runs, and its result is dropped."""
+        if self.cancel():
+            self._work = None
+            self.left = True
+        elif self._finish(self.set_exception, BudgetEnded()):
+            self.left = True
+
+    def wait(self, budget: Budget) -> Any:
+        """Return the job's result, or raise what it raised, or :class:`BudgetEnded` in time."""
+        key = budget.on_abort(self.leave)
+        try:
+            return self.result(min(budget.remaining(), LONGEST_WAIT))
+        except FutureTimeout:
+            if self.done() and not self.left:
+                raise  # the job itself raised a TimeoutError
+            raise BudgetEnded from None
+        except CancelledError:
+            raise BudgetEnded from None
+        finally:
+            budget.off_abort(key)
+
+
+@dataclass(frozen=True)
+class WorkerStatistics:
+    """A snapshot of an executor: threads alive, jobs queued or running, workers written off."""
+
+    threads: int
+    load: int
+    written_off: int
+
+
+class DeliveryExecutor(Executor):
+    """Daemon worker threads, started on demand and bounded, whose queue time is budgeted.
+
+    :param max_workers: how many jobs run at once, at most.
+    :param max_written_off: how many stuck workers are replaced at most (default: ``max_workers``).
+
+    Raises :class:`ValueError` for a ``max_workers`` below 1.
+    """
+
+    def __init__(
+        self,
+        max_workers: int,
+        *,
+        max_written_off: Optional[int] = None,
+        name: str = "ahp-sync",
+        shutdown_timeout: float = 2.0,
+    ) -> None:
+        if isinstance(max_workers, bool) or not isinstance(max_workers, int) or max_workers < 1:
+            raise ValueError(f"max_workers must be a positive integer, not {max_workers!r}")
+        self._max_workers = max_workers
+        self._max_written_off = max_workers if max_written_off is None else max_written_off
+        self._max_load = max_workers * (_QUEUED_PER_WORKER + 1)
+        self._shutdown_timeout = positive_seconds(shutdown_timeout, "shutdown_timeout")
+        self._name = name
+        # Re-entrant: a finalizer that closes a forgotten client may run inside a locked section.
+        self._lock = threading.RLock()
+        self._jobs: queue.SimpleQueue[Optional[Job]] = queue.SimpleQueue()
+        self._threads: set[threading.Thread] = set()
+        self._live = 0  # workers that count against max_workers
+        self._load = 0  # jobs queued, or running on a live worker
+        self._written_off = 0
+        self._lent = 0
+        self._closed = False
+
+    # --- the caller's side --------------------------------------------------------------------
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Job:
+        """Queue ``fn(*args, **kwargs)``, as ``concurrent.futures.Executor.submit`` does.
+
+        Raises :class:`RuntimeError` after shutdown and ``OperationalFailure`` (saturated) when the
+        queue is full. Deliveries use :meth:`run`, which has a budget.
+        """
+        return self._enqueue(Job(lambda: fn(*args, **kwargs), None))
+
+    def run(self, budget: Budget, work: Callable[[], T]) -> T:
+        """Do ``work`` on a worker and return its result, or leave it at the end of ``budget``.
+
+        Raises what ``work`` raises; :class:`BudgetEnded` when the budget ended while it ran; and
+        ``OperationalFailure`` (saturated) when no worker was free before the budget ended.
+        """
+        return self.finish(self.start(budget, work), budget)  # type: ignore[no-any-return]
+
+    def start(self, budget: Budget, work: Callable[[], Any]) -> Job:
+        """Queue ``work`` and return its job, for :meth:`finish`. The two halves of :meth:`run`."""
+        budget.check()
+        return self._enqueue(Job(work, budget))
+
+    def finish(self, job: Job, budget: Budget) -> Any:
+        """Wait for a job that :meth:`start` returned, as :meth:`run` does."""
+        lender = self._lend()
+        try:
+            return job.wait(budget)
+        except BaseException as error:
+            job.leave()
+            if job.left:
+                budget.abort()
+                self._write_off(job)
+                if job.cancelled() and isinstance(error, BudgetEnded):
+                    raise _saturated("no worker was free before the deadline") from None
+            raise
+        finally:
+            if lender:
+                self._take_back()
+
+    def statistics(self) -> WorkerStatistics:
+        """Return a snapshot of the counters."""
+        with self._lock:
+            return WorkerStatistics(len(self._threads), self._load, self._written_off)
+
+    def shutdown(
+        self,
+        wait: bool = True,
+        *,
+        cancel_futures: bool = False,
+        timeout: Optional[float] = None,
+    ) -> None:
+        """Admit no further job and join the workers, for ``timeout`` seconds at most.
+
+        ``cancel_futures`` drops what is still queued. Safe to repeat and from several threads; a
+        worker that is stuck is left behind as a daemon.
+        """
+        ends_at = time.monotonic() + (self._shutdown_timeout if timeout is None else timeout)
+        with self._lock:
+            self._closed = True
+            threads = list(self._threads)
+        while cancel_futures:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if job is not None:
+                job.leave()
+        for _ in threads:
+            self._jobs.put(None)
+        if wait:
+            for thread in threads:
+                if thread is not threading.current_thread():
+                    thread.join(max(0.0, ends_at - time.monotonic()))
+
+    # --- bookkeeping --------------------------------------------------------------------------
+
+    def _enqueue(self, job: Job) -> Job:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot submit after shutdown")
+            if self._load >= self._max_load:
+                raise _saturated("the queue of deliveries is full")
+            self._load += 1
+            worker = self._hire()
+        self._jobs.put(job)
+        self._start(worker)
+        return job
+
+    def _hire(self) -> Optional[threading.Thread]:
+        """Under the lock: the thread to start, if the load asks for one and the bound allows it."""
+        if self._closed or self._load <= self._live or self._live >= self._max_workers:
+            return None
+        worker = threading.Thread(target=self._work, name=f"{self._name}-worker", daemon=True)
+        self._live += 1
+        self._threads.add(worker)
+        return worker
+
+    def _start(self, worker: Optional[threading.Thread]) -> None:
+        if worker is None:
+            return
+        try:
+            worker.start()
+        except RuntimeError:  # the system has no thread left; the job waits for another worker
+            with self._lock:
+                self._live -= 1
+                self._threads.discard(worker)
+
+    def _write_off(self, job: Job) -> None:
+        """Let another worker take the place of the one that still runs ``job``."""
+        with self._lock:
+            running = not (job.cancelled() or job.home)
+            if not running or self._written_off >= self._max_written_off:
+                return
+            job.written_off = True
+            self._written_off += 1
+            self._live -= 1
+            self._load -= 1
+            worker = self._hire()
+        self._start(worker)
+
+    # A worker that itself calls a hook (from a token callback, say) waits for another worker. While
+    # it waits its own place is lent out, so that a pool of one does not wait for itself (F71).
+
+    def _lend(self) -> bool:
+        with self._lock:
+            lends = threading.current_thread() in self._threads and self._lent < self._max_workers
+            if lends:
+                self._lent += 1
+                self._live -= 1
+                self._load -= 1
+                worker = self._hire()
+        if lends:
+            self._start(worker)
+        return lends
+
+    def _take_back(self) -> None:
+        with self._lock:
+            self._lent -= 1
+            self._live += 1
+            self._load += 1
+
+    # --- the worker's side --------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=_IDLE_SECONDS)
+            except queue.Empty:
+                if self._may_leave():
+                    return
+                continue
+            if job is None:
+                self._may_leave(closing=True)
+                return
+            job.run()
+            stays = self._come_home(job)
+            del job  # what it holds must not live as long as an idle worker
+            if not stays:
+                return
+
+    def _come_home(self, job: Job) -> bool:
+        """Count the job as done; returns whether this worker is still wanted."""
+        with self._lock:
+            job.home = True
+            if job.written_off:
+                self._written_off -= 1
+                self._live += 1
+            else:
+                self._load -= 1
+            if self._live <= self._max_workers:
+                return True
+            self._live -= 1
+            self._threads.discard(threading.current_thread())
+            return False
+
+    def _may_leave(self, *, closing: bool = False) -> bool:
+        with self._lock:
+            if not closing and self._load >= self._live:
+                return False
+            self._live -= 1
+            self._threads.discard(threading.current_thread())
+            return True
+
+
+def _saturated(detail: str) -> OperationalFailure:
+    return OperationalFailure(FailureClass.SATURATED, "no_worker", detail)
