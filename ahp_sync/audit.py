@@ -92,7 +92,7 @@ class AuditRecord:
 
 
 class AuditSink(Protocol):
-    """Takes records. It is called on the host's thread, outside every lock, before the call returns.
+    """Takes records, on the host's thread, outside every lock, before the call returns.
 
     What it raises is logged and changes no decision; its time is not the budget's, so it should not
     block.

@@ -100,7 +100,7 @@ class Budget:
         return budget
 
     def child(self, seconds: Optional[float] = None) -> Budget:
-        """Return a budget inside this one: it ends ``seconds`` from now, or with this one if earlier.
+        """Return a budget inside this one: it ends ``seconds`` from now, or with it.
 
         Cancelling or aborting the parent does the same to the child, never the other way round.
         Raises :class:`TypeError` and :class:`ValueError` as the constructor does.

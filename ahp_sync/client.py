@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import weakref
 from datetime import datetime
-from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union, overload
+from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
 
 from ahp_sync.audit import Auditor, AuditSink, EventAudit, LoggingSink
 from ahp_sync.budget import Budget, positive_seconds
@@ -43,7 +43,7 @@ class Client:
         :class:`Registration`. Raises :class:`RegistrationError` with everything wrong in it.
     :param source: the absolute URI that identifies this emitter of events (R-EVT-02).
     :param harness: name and version of the agent runtime.
-    :param retry: how a delivery is tried again within its own deadline.
+    :param retry: how a delivery is tried again within its own deadline; see its defaults.
     :param max_workers: how many deliveries may be under way at once, for all calls together.
     :param observe_timeout: seconds for all observers of one call together.
     :param close_timeout: seconds that :meth:`close` may take, also at interpreter exit.
@@ -67,7 +67,7 @@ class Client:
         *,
         source: str,
         harness: Harness,
-        retry: RetryPolicy = RetryPolicy(),
+        retry: Optional[RetryPolicy] = None,
         max_workers: int = 64,
         observe_timeout: float = 1.0,
         close_timeout: float = 2.0,
@@ -82,7 +82,7 @@ class Client:
 
         self._registration = Registration.load(registration)
         self._origin = Origin(source, harness)
-        self._retry = retry
+        self._retry = RetryPolicy() if retry is None else retry
         self._max_workers = max_workers
         self._observe_timeout = positive_seconds(observe_timeout, "observe_timeout")
         self._close_timeout = positive_seconds(close_timeout, "close_timeout")
@@ -375,33 +375,19 @@ class Client:
         """
         return Guard(self, fn, name=name, session=session, seconds=seconds).wrapper  # type: ignore[return-value]
 
-    @overload
-    def tool(self, fn: F, /) -> F: ...
-
-    @overload
     def tool(
         self,
         *,
         name: Optional[str] = None,
         session: Optional[Session] = None,
         seconds: Optional[float] = None,
-    ) -> Callable[[F], F]: ...
-
-    def tool(
-        self,
-        fn: Any = None,
-        /,
-        *,
-        name: Optional[str] = None,
-        session: Optional[Session] = None,
-        seconds: Optional[float] = None,
-    ) -> Any:
+    ) -> Callable[[F], F]:
         """Decorate a tool function, as :meth:`guard` does: ``@hooks.tool(name="Bash")``."""
 
-        def decorate(function: Any) -> Any:
-            return self.guard(function, name=name, session=session, seconds=seconds)
+        def decorate(fn: F) -> F:
+            return self.guard(fn, name=name, session=session, seconds=seconds)
 
-        return decorate if fn is None else decorate(fn)
+        return decorate
 
     # --- ownership ----------------------------------------------------------------------------
 

@@ -174,7 +174,8 @@ def answer_body(
     """Return the ``result`` object of the response to the request ``rpc_id``.
 
     Raises ``OperationalFailure``: ``malformed`` (R-RPC-01), ``id_mismatch`` (R-RPC-03), and
-    ``rpc_error`` or ``unsupported`` for an error response (R-ERR-01, R-ERR-02). Order of checks: R-ADM-02.
+    ``rpc_error`` or ``unsupported`` for an error response (R-ERR-01, R-ERR-02).
+    The order of the checks is that of R-ADM-02.
     """
     message = parse_object(body, check)
     problem = _envelope_problem(message)

@@ -91,6 +91,7 @@ _AUTHENTICATION = _object(
     'an object such as {"type": "bearer", "tokenEnv": "GUARD_TOKEN"}, or no such member',
     {
         "type": {
+            "description": '"bearer"',
             "if": {"const": "oauth"},
             "then": _forbidden(f'"bearer": OAuth is {_LATER}', **_QUOTE),
             "else": {"enum": ["bearer"], "description": '"bearer"'},
@@ -136,7 +137,8 @@ HTTP = _object(
             "description": "an object of header names and values",
             "patternProperties": {
                 f"^(?i:{_FRAMING})" + _END: _forbidden(
-                    "no such header: the client writes it itself"
+                    "no such header: the client writes it itself",
+                    **{"x-found": "a header that frames or carries the message"},
                 ),
                 r"^$|[^!#$%&'*+.^_`|~0-9A-Za-z-]": _forbidden(
                     "letters, digits and any of !#$%&'*+.^_`|~-",

@@ -54,7 +54,7 @@ class Attempt(urllib3.Timeout):
         return self
 
     def left(self) -> float:
-        """Return the seconds for the next blocking step. Raises ``BudgetEnded`` if there are none."""
+        """Return the seconds for the next blocking step, or raise ``BudgetEnded``."""
         seconds = self.budget.remaining()
         if seconds <= 0:
             raise BudgetEnded

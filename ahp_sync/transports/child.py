@@ -59,7 +59,7 @@ class Child:
             their_stdin, our_stdin = _pipe(theirs, ours)
             our_stdout, their_stdout = _pipe(ours, theirs)
             our_stderr, their_stderr = _pipe(ours, theirs)
-            self._popen = subprocess.Popen(  # noqa: S603 - no shell, and the host registered it
+            self._popen = subprocess.Popen(
                 launch.argv,
                 stdin=their_stdin,
                 stdout=their_stdout,

@@ -85,6 +85,8 @@ def response_id(line: bytes) -> Optional[str]:
     A cheap and lenient look for lines nobody asked for; no answer is ever taken from it. Numbers
     are not converted, since a number of a million digits would take minutes (F41).
     """
+    if not line.lstrip().startswith(b"{"):
+        return None
     try:
         message = json.loads(line, parse_int=len, parse_float=len)
     except (ValueError, RecursionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import http.client
+import re
 import ssl
 import time
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ __all__ = ["HttpTransport"]
 
 _PIECE = 1 << 16
 _RETRYABLE_STATUS = frozenset({429, 502, 503, 504})
+_JSON_TYPE = re.compile(r"\s*application/(?:[^;,\s]+\+)?json\s*(?:;|\Z)", re.IGNORECASE)
 _NO_SECRETS: tuple[str, ...] = ()
 _DEFAULT_HEADERS = {
     "Content-Type": "application/json",
@@ -113,7 +115,16 @@ class HttpTransport:
                 "the answer is compressed although that was not asked for",
                 http_status=status,
             )
-        return Reply(_body(response, RESPONSE_CAP), {"http_status": status})
+        body = _body(response, RESPONSE_CAP)
+        if body and not _JSON_TYPE.match(response.headers.get("Content-Type", "")):
+            raise OperationalFailure(
+                FailureClass.MALFORMED,
+                "content_type",
+                "the answer is not labelled as JSON",
+                http_status=status,
+                sample=sample(body),
+            )
+        return Reply(body, {"http_status": status})
 
     def _refusal(self, response: requests.Response, rpc_id: Optional[str]) -> OperationalFailure:
         """Return the failure for a status outside 2xx, under which no result counts (R-HTTP-04)."""

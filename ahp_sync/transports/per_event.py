@@ -10,7 +10,7 @@ from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.transports.base import RESPONSE_CAP, Message, Reply
 from ahp_sync.transports.child import Launch
 from ahp_sync.transports.framing import excerpt
-from ahp_sync.transports.process import BackendProcess, Roster, closed_failure
+from ahp_sync.transports.process import BackendProcess, Roster, closed_failure, lost_failure
 from ahp_sync.transports.promise import Promise
 
 __all__ = ["deliver"]
@@ -86,8 +86,8 @@ class _Run:
         self.answer.fail(closed_failure())
 
     def ended(self) -> None:
-        if not self.answer.is_settled:  # the thread itself failed, or the wait is over already
-            self.answer.fail(closed_failure())
+        if not self.answer.is_settled:  # the wait is over already, or the thread itself failed
+            self.answer.fail(lost_failure())
 
     def _judge(self) -> None:
         line, newline, junk = self._output.partition(b"\n")
@@ -99,7 +99,7 @@ class _Run:
                     "the backend process exited without an answer",
                     retryable=True,
                     exit_status=0,
-                    sample=self.process.pump.take_stderr(),
+                    stderr=self.process.pump.take_stderr(),
                 )
             )
         elif not newline:
@@ -118,10 +118,17 @@ class _Run:
             f"the backend process exited {how}",
             retryable=not self._output,
             exit_status=status,
-            sample=excerpt(self._output) or self.process.pump.take_stderr(),
+            sample=excerpt(self._output),
+            stderr=self.process.pump.take_stderr(),
         )
 
     def _reject(self, code: str, detail: str) -> None:
         self.answer.fail(
-            OperationalFailure(FailureClass.MALFORMED, code, detail, sample=excerpt(self._output))
+            OperationalFailure(
+                FailureClass.MALFORMED,
+                code,
+                detail,
+                sample=excerpt(self._output),
+                stderr=self.process.pump.take_stderr(),
+            )
         )

@@ -12,7 +12,7 @@ from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.transports.base import RESPONSE_CAP, Message, Reply
 from ahp_sync.transports.child import Launch
 from ahp_sync.transports.framing import LineReader, excerpt, response_id
-from ahp_sync.transports.process import BackendProcess, Roster, closed_failure
+from ahp_sync.transports.process import BackendProcess, Roster, closed_failure, lost_failure
 from ahp_sync.transports.promise import Promise
 
 __all__ = ["Owner", "PersistentProcess"]
@@ -120,8 +120,8 @@ class PersistentProcess:
         with self._lock:
             if self._pending is exchange:
                 self._pending = None
-        if not exchange.is_settled:
-            # An answer may still come, and half a message may be written: nobody must meet either.
+        # An answer may still come, or half a message be written: nobody must meet either.
+        if not exchange.is_settled or self._process.pump.has_unsent:
             self.retire()
 
     # What the process tells, on its own thread
@@ -133,8 +133,9 @@ class PersistentProcess:
         self._owner.not_started(self, failure)
 
     def received(self, chunk: bytes) -> None:
-        for line in self._lines.feed(chunk):
-            self._take(line)
+        unasked = [line for line in self._lines.feed(chunk) if not self._is_answer(line)]
+        if unasked:
+            self._discard(unasked)
         if self._lines.overflowed:
             self.retire(self._too_large())
 
@@ -156,13 +157,15 @@ class PersistentProcess:
         self.retire(self._cut_off)
 
     def exited(self, status: Optional[int]) -> None:
-        self.retire(self._exited(status))
+        failure = self._exited(status)
+        _log.info("backend process %r exited, status %s", self._process.name, status)
+        self.retire(failure)
 
     def closed(self) -> None:
         self.retire(closed_failure())
 
     def ended(self) -> None:
-        self.retire(closed_failure())  # only if the thread itself failed is there one to tell
+        self.retire(lost_failure())  # only if the thread itself failed does anybody hear this
 
     def _expect_exit(self, code: str, detail: str) -> None:
         if self._cut_off is None:
@@ -171,31 +174,27 @@ class PersistentProcess:
             )
         self._process.pump.expect_exit()
 
-    def _take(self, line: bytes) -> None:
+    def _is_answer(self, line: bytes) -> bool:
+        """Give ``line`` to the request that waits for one, and return whether there was any."""
         with self._lock:
             exchange = self._pending
             if exchange is None or not exchange.awaits_line:
-                exchange = None
-            else:
-                self._pending = None
-        if exchange is None:
-            self._discard(line)
-            return
-        pump = self._process.pump
-        is_premature = pump.has_unsent
-        exchange.settle(Reply(line, stderr=pump.take_stderr(), on_rejected=self.retire))
-        if is_premature:
-            self.retire()  # the rest of the request is not worth sending, and half of it is poison
+                return False
+            self._pending = None
+        stderr = self._process.pump.take_stderr()
+        exchange.settle(Reply(line, stderr=stderr, on_rejected=self.retire))
+        return True
 
-    def _discard(self, line: bytes) -> None:
-        _log.info(
-            "discarded %d bytes that backend process %r wrote unasked",
-            len(line),
-            self._process.name,
-        )
-        self._noise += len(line) + 1
-        if self._noise > RESPONSE_CAP or response_id(line) in self._sent_ids:
-            _log.warning("backend process %r answers unasked; it is retired", self._process.name)
+    def _discard(self, lines: list[bytes]) -> None:
+        if self._retired:
+            return
+        size = sum(len(line) + 1 for line in lines)
+        _log.info("discarded %d bytes unasked for, of backend process %r", size, self._process.name)
+        self._noise += size
+        repeats = any(response_id(line) in self._sent_ids for line in lines)
+        if repeats or self._noise > RESPONSE_CAP:
+            what = "an answer twice" if repeats else "too much unasked"
+            _log.warning("backend process %r wrote %s; it is retired", self._process.name, what)
             self.retire()
 
     def _too_large(self) -> OperationalFailure:

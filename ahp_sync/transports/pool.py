@@ -75,12 +75,10 @@ class Pool:
             self._waiters.append(waiter)
             steps = self._plan()
         self._carry_out(steps)
-        try:
-            if not (waiter.is_settled or waiter.wait(budget, spare=_TELL_BEFORE)):
-                self._give_up_if_busy(waiter, budget)
-                waiter.wait(budget)
-        finally:
-            process = self._withdraw(waiter)
+        self._wait(waiter, budget)
+        self._stop_waiting(waiter)
+        process = waiter.result()
+        assert process is not None
         return process
 
     def release(self, process: PersistentProcess) -> None:
@@ -198,6 +196,17 @@ class Pool:
             return self._after_failed_start(process, failure)
         return []
 
+    def _wait(self, waiter: _Waiter, budget: Budget) -> None:
+        try:
+            if not (waiter.is_settled or waiter.wait(budget, spare=_TELL_BEFORE)):
+                self._give_up_if_busy(waiter, budget)
+                waiter.wait(budget)
+        except BaseException:  # an interrupt of the host, who will not take the process any more
+            self._stop_waiting(waiter)
+            if (process := waiter.peek()) is not None:
+                self.release(process)
+            raise
+
     def _give_up_if_busy(self, waiter: _Waiter, budget: Budget) -> None:
         with self._lock:
             is_busy = _Slot.BUSY in self._slots.values()
@@ -212,13 +221,11 @@ class Pool:
             )
         )
 
-    def _withdraw(self, waiter: _Waiter) -> PersistentProcess:
+    def _stop_waiting(self, waiter: _Waiter) -> None:
+        """From here on nobody hands ``waiter`` a process; it may have got one already."""
         with self._lock:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
-        process = waiter.result()
-        assert process is not None
-        return process
 
 
 def _retire(process: PersistentProcess) -> list[_Step]:

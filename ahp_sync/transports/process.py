@@ -16,15 +16,15 @@ from ahp_sync.budget import Budget
 from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.transports import pump
 from ahp_sync.transports.child import Launch
-from ahp_sync.transports.pump import GRACE, Pump
+from ahp_sync.transports.pump import GRACE, Forked, Pump
 
-__all__ = ["BackendProcess", "Listener", "Roster", "closed_failure"]
+__all__ = ["BackendProcess", "Listener", "Roster", "closed_failure", "lost_failure"]
 
 _log = logging.getLogger("ahp_sync")
 
 # Processes that neither SIGTERM nor SIGKILL has ended yet. So many don't come together by
 # themselves: the machine is in trouble, and each of them costs a thread.
-_MOST_ENDING = 64
+_MOST_ENDING = 128
 
 _JOIN_SLICE = 0.1
 
@@ -34,11 +34,13 @@ def closed_failure() -> OperationalFailure:
     return OperationalFailure(FailureClass.CONNECTION, "closed", "the transport was closed")
 
 
+def lost_failure() -> OperationalFailure:
+    """Return the failure of a delivery whose process ended for no reason that was seen."""
+    return OperationalFailure(FailureClass.PROCESS, "lost", "the backend process was lost")
+
+
 class Listener(pump.Listener, Protocol):
     """Who is told what happens to a process: on its thread, without a lock. Must not block."""
-
-    def started(self) -> None:
-        """It runs, and may be written to."""
 
     def not_started(self, failure: OperationalFailure) -> None:
         """It could not be started; only ``ended`` comes after this."""
@@ -114,11 +116,12 @@ class BackendProcess:
     def _run(self) -> None:
         try:
             self._live()
+        except Forked:
+            return  # the parent's listener is told by the parent
         except Exception:  # noqa: BLE001 - a thread of ours must not end with a traceback on stderr
             _log.exception("the thread of backend process %r failed", self.name)
-        finally:
-            self._listener.ended()
-            self._on_gone()
+        self._listener.ended()
+        self._on_gone()
 
     def _live(self) -> None:
         try:
@@ -128,8 +131,6 @@ class BackendProcess:
             return
         if self._grace is not None:  # asked for while there was no pump to tell
             self._pump.end(self._grace)
-        else:
-            self._listener.started()
         self._pump.run()
 
     def _launched(self) -> Pump:

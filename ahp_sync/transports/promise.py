@@ -48,6 +48,10 @@ class Promise(Generic[T]):
             budget.off_abort(key)
         return self.is_settled
 
+    def peek(self) -> Optional[T]:
+        """Return the value if it has come, and None otherwise."""
+        return None if self._outcome is None else self._outcome[0]
+
     def result(self) -> Optional[T]:
         """Return the value, or raise the failure; :class:`BudgetEnded` if nothing came."""
         if self._outcome is None:

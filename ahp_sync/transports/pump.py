@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import selectors
 import signal
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Callable, Optional, Protocol
 
 from ahp_sync.transports.child import Child, Launch, launch_failure
 from ahp_sync.transports.framing import CHUNK, Tail
 from ahp_sync.transports.pipes import Wake, read_chunk
 
-__all__ = ["GRACE", "Listener", "Pump"]
+__all__ = ["GRACE", "Forked", "Listener", "Pump"]
 
 #: Seconds between SIGTERM and SIGKILL.
 GRACE = 0.2
@@ -29,8 +30,15 @@ _POLL = 0.02
 _LAST_READS = (1 << 20) // CHUNK + 1
 
 
+class Forked(Exception):
+    """The pump finds itself in a forked child: gevent's greenlets survive a fork, threads don't."""
+
+
 class Listener(Protocol):
     """Who is told what happens to a process: on its thread, without a lock. Must not block."""
+
+    def started(self) -> None:
+        """It runs, and may be written to."""
 
     def received(self, chunk: bytes) -> None:
         """It wrote ``chunk`` to stdout."""
@@ -67,22 +75,20 @@ class Pump:
         self._kill_at = math.inf
         self._end_asked = False
         self._is_finishing = False
+        self._owner = os.getpid()
         self._start(launch)
 
     def _start(self, launch: Launch) -> None:
-        try:
-            self._selector = selectors.DefaultSelector()
-            self._wake = Wake()
-        except OSError as error:
-            if hasattr(self, "_selector"):
-                self._selector.close()
-            raise launch_failure(launch, error) from error
-        try:
+        with ExitStack() as undo:
+            try:
+                self._selector = selectors.DefaultSelector()
+                undo.callback(self._selector.close)
+                self._wake = Wake()
+                undo.callback(self._wake.close)
+            except OSError as error:
+                raise launch_failure(launch, error) from error
             self._child = Child(launch)
-        except BaseException:
-            self._selector.close()
-            self._wake.close()
-            raise
+            undo.pop_all()
         self._watch(self._wake.reader, self._on_wake)
         self._watch(self._child.stdout, self._read_stdout)
         self._watch(self._child.stderr, self._read_stderr)
@@ -135,11 +141,17 @@ class Pump:
     # For the pump's own thread
 
     def run(self) -> None:
-        """Pump until the process exits or its end is asked for, then see to it that it is gone."""
+        """Pump until the process exits or its end is asked for, then see to it that it is gone.
+
+        Raises :class:`Forked`, having touched nothing, once it notices that.
+        """
         try:
+            if not self._end_asked:
+                self._listener.started()
             self._serve()
         finally:
-            self._finish()
+            if os.getpid() == self._owner:
+                self._finish()
 
     def expect_exit(self) -> None:
         """Give a process that closed a pipe a moment to exit; then ``lingered`` is told."""
@@ -197,7 +209,10 @@ class Pump:
         """Wait for something to happen, at most so long, and handle it."""
         if not self._waits_for_exit:
             seconds = min(seconds, _POLL)
-        for key, _ in self._selector.select(None if math.isinf(seconds) else seconds):
+        events = self._selector.select(None if math.isinf(seconds) else seconds)
+        if os.getpid() != self._owner:
+            raise Forked
+        for key, _ in events:
             key.data()
         if not self._waits_for_exit:
             self._child.poll()
