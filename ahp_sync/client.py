@@ -343,14 +343,15 @@ class Client:
         audit = EventAudit(self._auditor, event)
         interceptors = runtime.routes(Mode.INTERCEPT, event["type"])
         settled = Chain(event, runtime.delivery, call, audit).run(interceptors)
-        if settled.decision is not Decision.INTERRUPTED:  # no observation of it (R-OBS-04)
-            observers = [*settled.uncalled, *runtime.routes(Mode.OBSERVE, event["type"])]
-            budget = call.child(self._observe_timeout)
-            observe(settled.state.event, observers, runtime.delivery, budget, audit)
-            # An interruption overrides an approval even now; an expiry no longer changes it, since
-            # the interception is complete and observation never changes what was decided.
-            if settled.decision is Decision.PROCEED and call.cancelled:
-                settled.decision = Decision.INTERRUPTED
+        observers = runtime.routes(Mode.OBSERVE, event["type"])
+        if settled.decision not in (Decision.INTERRUPTED, Decision.EXPIRED):
+            observers = [*settled.uncalled, *observers]
+        budget = call.child(self._observe_timeout)
+        observe(settled.state.event, observers, runtime.delivery, budget, audit)
+        # An interruption overrides an approval even now; an expiry no longer changes it, since the
+        # interception is complete and observation never changes what was decided.
+        if settled.decision is Decision.PROCEED and call.cancelled:
+            settled.decision = Decision.INTERRUPTED
         return _outcome(settled)
 
     # --- wrapping tools -----------------------------------------------------------------------

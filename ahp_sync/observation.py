@@ -25,7 +25,8 @@ def observe(
 ) -> None:
     """Send ``event``, as settled, to every route, within ``budget`` for all of them together.
 
-    A failure is recorded and changes nothing (R-OBS-05). Raises only what interrupts the host.
+    A failure is recorded and changes nothing (R-OBS-05). Nothing is sent once the call has ended,
+    by interruption (R-OBS-04) or for want of time. Raises only what interrupts the host.
     """
     if not routes:
         return
@@ -44,7 +45,7 @@ def observe(
         results = [BudgetEnded() for _ in routes]
     for route, notice, result in zip(routes, notices, results):
         if result is not None:
-            failure = result if isinstance(result, OperationalFailure) else no_answer()
+            failure = result if isinstance(result, OperationalFailure) else _untold(budget)
             audit.failure(
                 AuditKind.OBSERVATION_FAILED,
                 route.subscription,
@@ -52,3 +53,11 @@ def observe(
                 notice.progress.attempts,
                 started,
             )
+
+
+def _untold(budget: Budget) -> OperationalFailure:
+    """Return why an observer was not told, or not known to be told, before the budget ended."""
+    failure = no_answer()
+    if budget.cancelled:
+        failure.code, failure.detail = "interrupted", "the call was interrupted"
+    return failure

@@ -8,6 +8,7 @@ a byte-order mark, any encoding but UTF-8, lone surrogates, numbers and nesting 
 from __future__ import annotations
 
 import json
+import json.scanner
 import math
 import re
 from typing import Any, Callable, NoReturn, Optional
@@ -22,7 +23,9 @@ MAX_DEPTH = 100
 MAX_DIGITS = 1000
 
 _SAMPLE_BYTES = 256
-_LARGE = 1 << 16
+# The C parser holds the interpreter for as long as it runs, and so the deadline of every thread: up
+# to this many brackets that is a few milliseconds.
+_MANY_BRACKETS = 50_000
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _encoder = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
@@ -69,13 +72,37 @@ def _constant(text: str) -> NoReturn:
     raise _Refused("number_not_finite")
 
 
-def _decoder(pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> json.JSONDecoder:
-    return json.JSONDecoder(
-        object_pairs_hook=pairs, parse_int=_integer, parse_float=_float, parse_constant=_constant
-    )
+_HOOKS: dict[str, Any] = {
+    "object_pairs_hook": _object,
+    "parse_int": _integer,
+    "parse_float": _float,
+    "parse_constant": _constant,
+}
+_quick = json.JSONDecoder(**_HOOKS)
 
 
-_small = _decoder(_object)
+class _PatientDecoder(json.JSONDecoder):
+    """For a body of very many values: in Python, so that others get their turn, and checking.
+
+    The scanner of the standard library exists in both languages and behaves the same.
+    """
+
+    def __init__(self, check: Callable[[], object]) -> None:
+        super().__init__(**_HOOKS)
+        # The standard library documents neither the attributes nor the function by types.
+        decoder: Any = self
+        array, whole = decoder.parse_array, decoder.parse_object
+
+        def checked_array(*args: Any) -> Any:
+            check()
+            return array(*args)
+
+        def checked_object(*args: Any) -> Any:
+            check()
+            return whole(*args)
+
+        decoder.parse_array, decoder.parse_object = checked_array, checked_object
+        decoder.scan_once = vars(json.scanner)["py_make_scanner"](self)
 
 
 def parse_object(body: bytes, check: Optional[Callable[[], object]] = None) -> dict[str, Any]:
@@ -102,9 +129,9 @@ def _parse(body: bytes, check: Optional[Callable[[], object]]) -> Any:
         text = body.decode()
     except UnicodeDecodeError:
         raise _Refused("not_utf8") from None
-    decoder = _small
-    if check is not None and len(body) > _LARGE:
-        decoder = _decoder(_checking(check))
+    brackets = body.count(b"[") + body.count(b"{")
+    patient = check is not None and brackets > _MANY_BRACKETS
+    decoder = _PatientDecoder(check) if check is not None and patient else _quick
     try:
         value = decoder.decode(text)
     except _Refused:
@@ -113,21 +140,11 @@ def _parse(body: bytes, check: Optional[Callable[[], object]]) -> Any:
         deep = isinstance(error, RecursionError)
         raise _Refused("nested_too_deep" if deep else "not_json") from None
     # Both walks are rare: brackets bound the depth from above, and few bodies escape a surrogate.
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
+    if brackets > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
         raise _Refused("nested_too_deep")
     if _SURROGATE_ESCAPE.search(text) and _has_lone_surrogate(value):
         raise _Refused("lone_surrogate")
     return value
-
-
-def _checking(
-    check: Callable[[], object],
-) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    def pairs_to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        check()
-        return _object(pairs)
-
-    return pairs_to_object
 
 
 def _depth_exceeds(value: Any, limit: int) -> bool:

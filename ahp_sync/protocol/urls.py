@@ -15,7 +15,9 @@ _URL = re.compile(
     r"(?P<scheme>https?)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<query>\?[^#]*)?(?P<fragment>#.*)?",
     re.DOTALL,
 )
-_AUTHORITY = re.compile(r"(?:(?P<user>.*)@)?(?P<host>\[[^\]]*\]|[^:\[\]]*)(?P<port>:.*)?", re.DOTALL)
+_AUTHORITY = re.compile(
+    r"(?:(?P<user>.*)@)?(?P<host>\[[^\]]*\]|[^:\[\]]*)(?P<port>:.*)?", re.DOTALL
+)
 _PATH = re.compile(r"(?:[A-Za-z0-9\-._~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*")
 _HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _PORT = re.compile(r":0*(?P<number>[1-9][0-9]{0,4})")

@@ -86,9 +86,11 @@ class HttpBackend(Registrable):
         self._connections: List[Connection] = []
         self._threads: List[threading.Thread] = []
         self._closing = False
+        self._started = False
         self._steps: Optional[Steps] = None
         self._function: Optional[Callable[[Received], Any]] = None
         self.play(script)
+        self._started = True
         first = self._steps.peek().name if self._steps else ""
         self._scheme = "https" if tls or first in http_steps.TLS_STEPS else "http"
         self._fillers: List[socket.socket] = []
@@ -108,7 +110,9 @@ class HttpBackend(Registrable):
             return
         steps = as_steps(script)
         for one in steps:
-            check(one, _STEPS, "HTTP")
+            check(one, _STEPS, "HTTP", http_steps.REQUEST_STEPS)
+            if one.name in http_steps.LISTENER_STEPS and (len(steps) > 1 or self._started):
+                raise ValueError(f"{one.name!r} stands alone, from the start; see also down()")
         self._function, self._steps = None, Steps(steps)
 
     def up(self) -> None:
@@ -135,10 +139,11 @@ class HttpBackend(Registrable):
             sock.close()
         self._shut_connections()
         until = time.monotonic() + CLOSE_TIMEOUT
-        for thread in self._threads:
-            thread.join(max(0.0, until - time.monotonic()))
-        if any(thread.is_alive() for thread in self._threads):
-            raise RuntimeError("the scripted HTTP backend did not end: does its script block?")
+        # The accepting thread may add one more while this waits for it.
+        while any(alive := [thread for thread in self._threads if thread.is_alive()]):
+            if time.monotonic() >= until:
+                raise RuntimeError("the scripted HTTP backend did not end: does its script block?")
+            alive[0].join(max(0.0, until - time.monotonic()))
 
     def __enter__(self) -> HttpBackend:
         return self
@@ -315,7 +320,7 @@ class HttpBackend(Registrable):
             self._changed.notify_all()
         if one is None and function is not None:
             one = as_step(function(request))
-            check(one, http_steps.REQUEST_STEPS, "HTTP")
+            check(one, http_steps.REQUEST_STEPS, "HTTP", http_steps.REQUEST_STEPS)
         assert one is not None
         return request, one
 

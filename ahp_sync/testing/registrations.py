@@ -6,6 +6,8 @@ from typing import Any, Dict, Iterable, Mapping, Optional
 
 __all__ = ["hooks", "intercept", "observe"]
 
+TRANSPORT_MEMBERS = ("url", "headers", "command", "args", "lifecycle", "cwd", "env")
+
 
 def intercept(
     events: Iterable[str] = ("tool.before",),
@@ -62,22 +64,22 @@ class Registrable:
         id: Optional[str] = None,
         subscriptions: Optional[Iterable[Mapping[str, Any]]] = None,
         authentication: Optional[Mapping[str, Any]] = None,
-        transport: Optional[Mapping[str, Any]] = None,
-        **subscription: Any,
+        **arguments: Any,
     ) -> Dict[str, Any]:
         """Return this backend's entry for the ``hooks`` list of a registration.
 
-        Without ``subscriptions`` it has one, made by :func:`intercept` from the other arguments
-        (``timeout_ms``, ``policy``, ``events``, ``content``, …). ``transport`` adds members to the
-        transport object or replaces them (``headers``, ``env``, …).
+        Members of the transport object (``headers``, ``env``, ``cwd``, ``lifecycle``, …) are added
+        to it. Without ``subscriptions`` the entry has one, made by :func:`intercept` of the other
+        arguments (``timeout_ms``, ``policy``, ``events``, ``content``, …).
         """
+        transport = {k: arguments.pop(k) for k in TRANSPORT_MEMBERS if k in arguments}
         if subscriptions is None:
-            subscriptions = [intercept(**subscription)]
-        elif subscription:
-            raise TypeError(f"with subscriptions= these have no place: {', '.join(subscription)}")
+            subscriptions = [intercept(**arguments)]
+        elif arguments:
+            raise TypeError(f"with subscriptions= these have no place: {', '.join(arguments)}")
         entry: Dict[str, Any] = {
             "id": id or self.default_id,
-            "transport": {**self.transport(), **(transport or {})},
+            "transport": {**self.transport(), **transport},
             "subscriptions": [dict(one) for one in subscriptions],
         }
         if authentication is not None:

@@ -72,19 +72,25 @@ def as_steps(script: object) -> List[Step]:
     return [as_step(script)]
 
 
-def check(one: Step, table: Mapping[str, Callable[..., object]], backend: str) -> None:
-    """Raise :class:`ValueError` if ``table`` has no such step, or it takes no such arguments."""
+Table = Mapping[str, Callable[..., object]]
+
+
+def check(one: Step, table: Table, backend: str, inner: Table) -> None:
+    """Raise :class:`ValueError` if ``table`` has no such step, or it takes no such arguments.
+
+    ``inner`` is the table for the steps among its arguments; ``backend`` names the table.
+    """
     if one.name not in table:
         near = difflib.get_close_matches(one.name, table, n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise ValueError(f"the {backend} backend knows no step {one.name!r}{hint}")
+        raise ValueError(f"the {backend} backend knows no step {one.name!r} here{hint}")
     try:
         inspect.signature(table[one.name]).bind(None, **one.arguments)
     except TypeError as error:
         raise ValueError(f"step {one.name!r} of the {backend} backend: {error}") from None
     then = one.arguments.get("then")
     if isinstance(then, Step):
-        check(then, table, backend)
+        check(then, inner, backend, inner)
 
 
 class Steps:

@@ -79,6 +79,7 @@ class Attempt(urllib3.Timeout):
         if connection is None or self._pool is None:
             return
         self.budget.off_abort(self._key)
+        connection.attempt = None
         read = self.answer is not None and self.answer.isclosed()
         if read and not self.budget.ended:
             self._pool.give_back(connection)
@@ -130,27 +131,34 @@ def _response(source: Any, _: socket.socket, **kwargs: Any) -> http.client.HTTPR
 class _Connection(HTTPConnection):
     """A connection whose every step is bounded by the attempt it serves just now."""
 
-    attempt: Attempt
+    attempt: Optional[Attempt] = None
     _lifeline: Optional[socket.socket] = None
     _held: Optional[list[bytes]] = None
     _family: Optional[int] = None
 
     def _new_conn(self) -> socket.socket:
+        attempt = self._serving()
+        self._cut()
         sock = dial(
             self.host.strip("[]"),
             self.port or self.default_port,
-            self.attempt.budget,
+            attempt.budget,
             self.socket_options or (),
             self._family,
         )
         self._family = sock.family
-        sock.settimeout(self.attempt.left())
+        sock.settimeout(attempt.left())
         # A duplicate, since a TLS handshake takes the socket away before we could shut it.
         self._lifeline = sock.dup() if isinstance(self, HTTPSConnection) else sock
-        if self.attempt.budget.ended:  # aborted before there was anything to shut
+        if attempt.budget.ended:  # aborted before there was anything to shut
             sock.close()
             raise BudgetEnded
         return sock
+
+    def _serving(self) -> Attempt:
+        if self.attempt is None:
+            raise BudgetEnded
+        return self.attempt
 
     def abort(self) -> None:
         """Wake whoever is blocked on this connection; called from another thread."""
@@ -162,8 +170,14 @@ class _Connection(HTTPConnection):
                 pass  # it is gone already
 
     def close(self) -> None:
-        lifeline, self._lifeline = self._lifeline, None
         super().close()
+        # An answer that ends with the connection is read after http.client closed it: until the
+        # attempt is over, an abort must still find something to shut.
+        if self.attempt is None:
+            self._cut()
+
+    def _cut(self) -> None:
+        lifeline, self._lifeline = self._lifeline, None
         if lifeline is not None:
             lifeline.close()
 
@@ -175,7 +189,7 @@ class _Connection(HTTPConnection):
             data, self._held = b"".join(self._held), None
         finally:
             self._held = None
-        self.sock.settimeout(self.attempt.left())
+        self.sock.settimeout(self._serving().left())
         self.send(data)
 
     def send(self, data: Any) -> None:
@@ -187,12 +201,16 @@ class _Connection(HTTPConnection):
         self._held.append(data)
 
     def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]
-        source: Any = _Source(_Reader(self.sock, self.attempt))
+        attempt = self._serving()
+        source: Any = _Source(_Reader(self.sock, attempt))
         factory: Any = functools.partial(_response, source)
         self.response_class = factory
-        # Not urllib3's own, which logs the URL, and so a token in its query, over a bad header.
-        answer = http.client.HTTPConnection.getresponse(self)
-        self.attempt.answer = answer
+        try:
+            # Not urllib3's own, which logs the URL, and so a token in its query, over a bad header.
+            answer = http.client.HTTPConnection.getresponse(self)
+        finally:
+            del self.response_class
+        attempt.answer = answer
         if answer.msg.defects:
             answer.close()
             raise OperationalFailure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import selectors
 import socket
 from typing import Any, Optional, Sequence
@@ -13,6 +14,8 @@ __all__ = ["dial"]
 
 #: Seconds one address is given before the next one is tried beside it (RFC 8305, section 5).
 STAGGER = 0.25
+
+_UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 Address = tuple[Any, Any, int, str, Any]
 SocketOptions = Sequence[tuple[int, int, Any]]
@@ -85,7 +88,9 @@ class _Race:
             for option in self._options:
                 attempt.setsockopt(*option)
             attempt.setblocking(False)
-            attempt.connect_ex(where)
+            status = attempt.connect_ex(where)
+            if status not in _UNDER_WAY:
+                raise OSError(status, "")
             selector.register(attempt, selectors.EVENT_WRITE)
         except OSError as error:
             self._note(error)
