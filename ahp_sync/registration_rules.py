@@ -25,7 +25,7 @@ def check_document(document: Any, findings: Findings) -> None:
 
 
 def unknown_members(document: Any) -> Iterator[Path]:
-    """Yield the path of each member that means nothing to us and is ignored (R-UNK-01, R-REG-04)."""
+    """Yield the path of each member that means nothing here and is ignored (R-UNK-01)."""
     from ahp_sync.protocol import registration_schema as schema
 
     def beyond(path: Path, value: Any, known: Any) -> Iterator[Path]:

@@ -6,7 +6,10 @@ import pytest
 
 from ahp_sync.protocol.events import EVENTS, EventType, Mode, expand, refusal, served, supports
 
-FAMILIES = "config context file hook model session task tool turn user workspace".split()
+FAMILIES = [
+    *("config", "context", "file", "hook", "model", "session"),
+    *("task", "tool", "turn", "user", "workspace"),
+]
 
 
 def test_the_table_is_complete() -> None:

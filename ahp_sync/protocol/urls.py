@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Optional
 
-__all__ = ["display_url", "is_loopback", "url_problems"]
+__all__ = ["display_url", "url_problems"]
 
 # RFC 3986, without what can only make a sender and a checker read two different hosts out of one
 # string: backslashes, blanks, percent-encoded hosts, IPv6 zones.
@@ -44,7 +44,7 @@ def url_problems(url: str) -> Iterator[tuple[str, str]]:
             ("no host" if empty else "no valid host"),
             "a host name, IPv4 address or [IPv6 address]",
         )
-    elif whole["scheme"] == "http" and not is_loopback(part["host"]):
+    elif whole["scheme"] == "http" and not _is_loopback(part["host"]):
         # What stands before an "@" may be the first half of a password.
         where = "a remote host" if "@" in url else f'the remote host "{part["host"]}"'
         wanted = "https; plain http goes only to localhost, 127.0.0.0/8 or [::1]"
@@ -59,18 +59,6 @@ def url_problems(url: str) -> Iterator[tuple[str, str]]:
         yield "a fragment", "no #fragment: it would never be sent"
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a URL's host is this machine: ``localhost``, 127.0.0.0/8 or ``[::1]``."""
-    if host == "localhost":
-        return True
-    try:
-        if host.startswith("["):
-            return ipaddress.IPv6Address(host[1:-1]) == ipaddress.IPv6Address("::1")
-        return ipaddress.IPv4Address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def display_url(url: str) -> str:
     """Return ``scheme://host[:port]/path``: no user information, no query, no fragment."""
     whole = _URL.fullmatch(url)
@@ -79,6 +67,17 @@ def display_url(url: str) -> str:
     if not (whole and part and _is_host(part["host"]) and _is_port(part["port"])):
         return "(not a URL)"
     return f"{whole['scheme']}://{part['host']}{part['port'] or ''}{whole['path']}"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        if host.startswith("["):
+            return ipaddress.IPv6Address(host[1:-1]) == ipaddress.IPv6Address("::1")
+        return ipaddress.IPv4Address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_host(host: str) -> bool:

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from ahp_sync.testing import http_steps
-from ahp_sync.testing.http_wire import Connection, ConnectionOver, Head, Received, read_message
+from ahp_sync.testing.http_wire import Connection, ConnectionOver, Head
+from ahp_sync.testing.received import ReceivedRequest, read_message
 from ahp_sync.testing.registrations import Registrable
 from ahp_sync.testing.steps import Script, Step, Steps, as_step, as_steps, check
 
@@ -63,7 +64,7 @@ class HttpBackend(Registrable):
 
     :param script: a step (a name such as ``"deny"`` or ``"blackhole"``, ``step("late",
         seconds=0.4)``, an effect or a list of effects), or a sequence of steps: one a request, the
-        last repeats. Or a function of the :class:`Received` request that returns a step. Unknown
+        last repeats. Or a function of the :class:`ReceivedRequest` that returns a step. Unknown
         names raise :class:`ValueError`.
     :param tls: a server-side :class:`ssl.SSLContext` to serve https with.
 
@@ -75,20 +76,20 @@ class HttpBackend(Registrable):
 
     def __init__(
         self,
-        script: Union[Script, Callable[[Received], Any]] = "ok",
+        script: Union[Script, Callable[[ReceivedRequest], Any]] = "ok",
         *,
         tls: Optional[ssl.SSLContext] = None,
     ) -> None:
         self._tls = tls
         self._changed = threading.Condition()
-        self._requests: List[Received] = []
+        self._requests: List[ReceivedRequest] = []
         self._attempts: Counter[Any] = Counter()
         self._connections: List[Connection] = []
         self._threads: List[threading.Thread] = []
         self._closing = False
         self._started = False
         self._steps: Optional[Steps] = None
-        self._function: Optional[Callable[[Received], Any]] = None
+        self._function: Optional[Callable[[ReceivedRequest], Any]] = None
         self.play(script)
         self._started = True
         first = self._steps.peek().name if self._steps else ""
@@ -103,7 +104,7 @@ class HttpBackend(Registrable):
 
     # --- what it does ---
 
-    def play(self, script: Union[Script, Callable[[Received], Any]]) -> None:
+    def play(self, script: Union[Script, Callable[[ReceivedRequest], Any]]) -> None:
         """Follow ``script`` from the next request on."""
         if callable(script):
             self._function, self._steps = script, None
@@ -180,7 +181,7 @@ class HttpBackend(Registrable):
     # --- what it saw ---
 
     @property
-    def requests(self) -> List[Received]:
+    def requests(self) -> List[ReceivedRequest]:
         """The requests received so far, in order."""
         with self._changed:
             return list(self._requests)
@@ -206,19 +207,19 @@ class HttpBackend(Registrable):
         ]
 
     def wait_requests(self, count: int = 1, timeout: float = 10.0) -> bool:
-        """Wait until ``count`` requests have come; return whether they have, within ``timeout`` s."""
+        """Wait up to ``timeout`` seconds for ``count`` requests; return whether they came."""
         return self.wait(lambda: len(self._requests) >= count, timeout)
 
     def wait_connections(self, count: int = 1, timeout: float = 10.0) -> bool:
-        """Wait until ``count`` connections were accepted; return whether they were."""
+        """Wait likewise until ``count`` connections were accepted."""
         return self.wait(lambda: self.connections >= count, timeout)
 
     def wait_closed(self, timeout: float = 10.0) -> bool:
-        """Wait until there was a connection and none is open; return whether that came true."""
+        """Wait likewise until there was a connection and none is open any more."""
         return self.wait(lambda: self.connections > 0 and self.open_connections == 0, timeout)
 
     def wait(self, condition: Callable[[], bool], timeout: float = 10.0) -> bool:
-        """Wait until ``condition()``, looked at after each request and each connection's end."""
+        """Wait likewise for ``condition()``, looked at when requests or connections come or end."""
         with self._changed:
             return self._changed.wait_for(condition, timeout)
 
@@ -296,22 +297,22 @@ class HttpBackend(Registrable):
             if not head.keeps_alive:
                 connection.close("backend")
 
-    def _record(self, connection: Connection, head: Head) -> Tuple[Received, Step]:
+    def _record(self, connection: Connection, head: Head) -> Tuple[ReceivedRequest, Step]:
         message = read_message(head.body)
         rpc_id = message.get("id") if isinstance(message, dict) else None
         with self._changed:
             if isinstance(rpc_id, (str, int)):
                 self._attempts[rpc_id] += 1
-            request = Received(
-                head.method,
-                head.path,
-                head.headers,
-                head.body,
-                message,
-                connection.number,
-                connection.served,
-                self._attempts[rpc_id] if isinstance(rpc_id, (str, int)) else 0,
-                time.monotonic(),
+            request = ReceivedRequest(
+                body=head.body,
+                message=message,
+                time=time.monotonic(),
+                method=head.method,
+                path=head.path,
+                headers=head.headers,
+                connection=connection.number,
+                served=connection.served,
+                attempt=self._attempts[rpc_id] if isinstance(rpc_id, (str, int)) else 0,
             )
             connection.served += 1
             self._requests.append(request)

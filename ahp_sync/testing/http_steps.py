@@ -16,7 +16,8 @@ from http import HTTPStatus
 from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Tuple, Union
 
 from ahp_sync.testing.answers import ANSWERS, deny
-from ahp_sync.testing.http_wire import Connection, Received
+from ahp_sync.testing.http_wire import Connection
+from ahp_sync.testing.received import ReceivedRequest
 from ahp_sync.testing.steps import Step, as_step
 
 __all__ = ["CONNECTION_STEPS", "LISTENER_STEPS", "REQUEST_STEPS", "TLS_STEPS", "Exchange", "play"]
@@ -31,7 +32,7 @@ CONNECTION_STEPS: Dict[str, Callable[..., None]] = {}
 class Exchange:
     """One request and the way to answer it."""
 
-    def __init__(self, connection: Connection, request: Received, base_url: str) -> None:
+    def __init__(self, connection: Connection, request: ReceivedRequest, base_url: str) -> None:
         self.connection = connection
         self.request = request
         self.base_url = base_url
@@ -363,7 +364,7 @@ def gzip_bomb(exchange: Exchange, size: int = 200 << 20, times: int = 1) -> None
 
 
 def _bomb(size: int, tail: bytes) -> bytes:
-    """``size`` blanks (whole MiB) and ``tail`` as one gzip member, made without compressing it all."""
+    """``size`` blanks (whole MiB) and ``tail`` as one gzip member, made of repeated blocks."""
     block, check = _blanks(size >> 20)
     squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
     end = squeeze.compress(tail) + squeeze.flush()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import struct
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Connection", "ConnectionOver", "Received", "read_message"]
+__all__ = ["Connection", "ConnectionOver", "Head"]
 
 #: Longer than any test: "for ever", for a socket that refuses an infinite time-out.
 FOR_EVER = 86_400.0
@@ -21,54 +20,6 @@ FOR_EVER = 86_400.0
 
 class ConnectionOver(Exception):
     """The client closed the connection, or the backend is closing."""
-
-
-@dataclass(frozen=True)
-class Received:
-    """One request as it arrived.
-
-    ``headers`` are the pairs as received; ``message`` is the parsed body, or None if it is no JSON;
-    ``connection`` is the number of the connection (from 1), ``served`` how many requests came on it
-    before, ``attempt`` how often this JSON-RPC id has been seen now (from 1; 0 without an id), and
-    ``time`` is ``time.monotonic()`` when the last byte had arrived.
-    """
-
-    method: str
-    path: str
-    headers: Tuple[Tuple[str, str], ...]
-    body: bytes
-    message: Any
-    connection: int
-    served: int
-    attempt: int
-    time: float
-
-    @property
-    def rpc_id(self) -> Any:
-        """The JSON-RPC id, or None (a notification, or no message at all)."""
-        return self.message.get("id") if isinstance(self.message, dict) else None
-
-    @property
-    def event(self) -> Dict[str, Any]:
-        """``params.event`` of the message; raises :class:`LookupError` where there is none."""
-        event: Dict[str, Any] = self.message["params"]["event"]
-        return event
-
-    def header(self, name: str) -> Optional[str]:
-        """The value of the header ``name``, or None; several are joined by ``", "``."""
-        return ", ".join(self.header_values(name)) if self.header_values(name) else None
-
-    def header_values(self, name: str) -> List[str]:
-        """The values of every header called ``name``, case ignored."""
-        return [value for key, value in self.headers if key.lower() == name.lower()]
-
-
-def read_message(body: bytes) -> Any:
-    """Return ``body`` parsed as JSON, or None."""
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """The process of the scripted stdio backend: ``python stdio_child.py LEDGER SCRIPT``.
 
 :class:`ahp_sync.testing.StdioBackend` starts it through the harness under test. LEDGER is a
-directory where every process leaves a file ``pid-…`` and every request one ``request-…``; SCRIPT is
-a JSON list of ``[name, arguments]``. It runs by its path and imports little, so that it starts fast.
+directory where every process leaves a file ``pid-…`` and every request one ``request-…``; SCRIPT
+is a JSON list of ``[name, arguments]``. It runs by its path and imports little, to start fast.
 
 A step is looked up in three tables: what happens before stdin is read (:data:`START_STEPS`), what
 happens with a request (:data:`REQUEST_STEPS`), and the answers, which are steps too. A step may be
@@ -19,7 +19,8 @@ import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict, List, Optional
+from io import BufferedReader
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 if TYPE_CHECKING or __package__:
     from ahp_sync.testing import answers
@@ -50,7 +51,7 @@ def _request(function: Callable[..., None]) -> Callable[..., None]:
 class Child:
     """What the steps of this process work with."""
 
-    def __init__(self, ledger: str, script: List[Any], stdin: BinaryIO) -> None:
+    def __init__(self, ledger: str, script: List[Any], stdin: BufferedReader) -> None:
         self.script = script
         self.stdin = stdin
         #: Whether the end of stdin ends the process.
@@ -68,7 +69,7 @@ class Child:
 
     def note_request(self, number: int, line: bytes) -> None:
         """Enter the ``number``-th request of the backend."""
-        head = json.dumps({"pid": os.getpid(), "time": time.monotonic()})
+        head = json.dumps([os.getpid(), time.monotonic()])
         self._note(f"request-{number:06d}", head.encode() + b"\n" + line)
 
     def _note(self, name: str, content: bytes) -> None:
@@ -184,7 +185,7 @@ def never_reads(child: Child) -> None:
 @_start
 def endless_start(child: Child) -> None:
     """Prints one line without end, and reads nothing."""
-    endless_line(child, None)
+    floods_stdout(child, None)
 
 
 @_start
@@ -208,7 +209,7 @@ def writes_before_reading(child: Child, size: int = 1 << 20) -> None:
 @_start
 def answers_before_reading(child: Child, size: int = 1 << 20) -> None:
     """Sends a denial of ``size`` bytes as soon as it knows the id; only then reads the rest."""
-    found = re.search(rb'"id":\s*"([^"]+)"', getattr(child.stdin, "peek")(1))  # noqa: B009
+    found = re.search(rb'"id":\s*"([^"]+)"', child.stdin.peek(1))
     if found:
         child.answered_early = found.group(1).decode()
         child.line(answers.padded(child.answered_early, size))
@@ -306,9 +307,7 @@ def traceback(child: Child, request: Any) -> None:
 
 
 @_request
-def answer_then_exit(
-    child: Child, request: Any, code: int = 3, then: Any = ("deny", {})
-) -> None:
+def answer_then_exit(child: Child, request: Any, code: int = 3, then: Any = ("deny", {})) -> None:
     """Answers, then exits with status ``code`` (a negative one: killed by that signal)."""
     child.play(then, request)
     leave(code)
@@ -330,9 +329,7 @@ def grandchild_waiting(child: Child, request: Any) -> None:
 
 
 @_request
-def floods_stderr(
-    child: Child, request: Any, size: int = 10 << 20, then: Any = ("ok", {})
-) -> None:
+def floods_stderr(child: Child, request: Any, size: int = 10 << 20, then: Any = ("ok", {})) -> None:
     """Writes 10 MiB to stderr, then answers."""
     line = b"warning: the weather is fine ..\n"
     for _ in range(size // (len(line) * 1024)):
@@ -341,16 +338,14 @@ def floods_stderr(
 
 
 @_request
-def endless_line(child: Child, request: Any) -> None:
+def floods_stdout(child: Child, request: Any) -> None:
     """Prints one line without end."""
     while True:
         child.write(b"x" * 65536)
 
 
 @_request
-def noise(
-    child: Child, request: Any, text: str = "shell ready", then: Any = ("deny", {})
-) -> None:
+def noise(child: Child, request: Any, text: str = "shell ready", then: Any = ("deny", {})) -> None:
     """Prints a line that is no message, then the answer."""
     child.write(text.encode() + b"\n")
     child.play(then, request)
@@ -387,13 +382,6 @@ def no_newline(child: Child, request: Any) -> None:
 
 
 @_request
-def blank_lines(child: Child, request: Any) -> None:
-    """Two empty lines, then a good answer."""
-    child.write(b"\n\n")
-    child.line(answers.ok(request["id"]))
-
-
-@_request
 def env_dump(child: Child, request: Any) -> None:
     """A denial whose reason is the process's environment, as a JSON object."""
     child.line(answers.deny(request["id"], json.dumps(dict(os.environ))))
@@ -403,7 +391,8 @@ def main() -> None:
     """Run a child as told by the command line."""
     ledger, script = sys.argv[1:]
     try:
-        Child(ledger, json.loads(script), sys.stdin.buffer).run()
+        with open(0, "rb") as stdin:
+            Child(ledger, json.loads(script), stdin).run()
     except BrokenPipeError:
         os._exit(0)
 

@@ -64,7 +64,7 @@ def as_step(value: object) -> Step:
 
 
 def as_steps(script: object) -> List[Step]:
-    """Return ``script`` as a non-empty list of steps; an empty list is one answer without effects."""
+    """Return ``script`` as a non-empty list of steps; ``[]`` is one answer without effects."""
     if isinstance(script, (list, tuple)):
         if not script or isinstance(script[0], Mapping):
             return [as_step(script)]

@@ -91,13 +91,13 @@ class PersistentProcess:
     def retire(self, failure: Optional[OperationalFailure] = None) -> None:
         """Never use the process again and have it ended; does not wait.
 
-        ``failure`` is what a message on its way meets; without one it just gets no answer.
+        ``failure`` is what a message meets that is on its way just then.
         """
         with self._lock:
             is_first, self._retired = not self._retired, True
             exchange, self._pending = self._pending, None
-        if exchange is not None and failure is not None:
-            exchange.fail(failure)
+        if exchange is not None:
+            exchange.fail(failure or _gone())
         self._process.end()
         if is_first:
             self._owner.gone(self)
@@ -106,12 +106,7 @@ class PersistentProcess:
         exchange = _Exchange(message)
         with self._lock:
             if self._retired:
-                raise OperationalFailure(
-                    FailureClass.CONNECTION,
-                    "process_gone",
-                    "the backend process went away before the message was sent",
-                    retryable=True,
-                )
+                raise _gone()
             self._noise = 0
             self._pending = exchange
         return exchange
@@ -168,11 +163,13 @@ class PersistentProcess:
         self.retire(lost_failure())  # only if the thread itself failed does anybody hear this
 
     def _expect_exit(self, code: str, detail: str) -> None:
-        if self._cut_off is None:
+        if self._pending is None:
+            self.retire()  # nobody waits to be told its status, and nobody should take it now
+        elif self._cut_off is None:
             self._cut_off = OperationalFailure(
                 FailureClass.CONNECTION, code, detail, retryable=True
             )
-        self._process.pump.expect_exit()
+            self._process.pump.expect_exit()
 
     def _is_answer(self, line: bytes) -> bool:
         """Give ``line`` to the request that waits for one, and return whether there was any."""
@@ -223,3 +220,12 @@ class _Exchange(Promise[Reply]):
     def __init__(self, message: Message) -> None:
         super().__init__()
         self.awaits_line = message.rpc_id is not None
+
+
+def _gone() -> OperationalFailure:
+    return OperationalFailure(
+        FailureClass.CONNECTION,
+        "process_gone",
+        "the backend process had just been retired",
+        retryable=True,
+    )

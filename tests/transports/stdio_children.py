@@ -40,7 +40,7 @@ def grandchild(code="time.sleep(60)"):
 """
 
 #: Answers every request with its own id and the process's pid.
-ECHO = "while True: answer(read())"
+ECHO = "\nwhile True: answer(read())"
 
 
 def python(

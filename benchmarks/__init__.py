@@ -1,0 +1,1 @@
+"""Benchmarks: every figure is a ratio or a bound, measured in one run on one machine."""
