@@ -55,9 +55,14 @@ def when(member: str, values: list[str], then: Schema, otherwise: Schema | None 
     return {"if": condition, "then": then, **({"else": otherwise} if otherwise else {})}
 
 
+def forbidden(*members: str) -> dict[str, Any]:
+    """Properties that must not be there; each costs nothing where it is absent."""
+    return dict.fromkeys(members, False)
+
+
 def without(*members: str) -> Schema:
     """None of ``members`` is there."""
-    return {"not": {"anyOf": [{"required": [member]} for member in members]}}
+    return {"properties": forbidden(*members)}
 
 
 SYNTHESIZED = {"synthesized": BOOLEAN}
@@ -138,12 +143,15 @@ MCP = closed(
         "connection": CONNECTION,
     }
 )
+# The origin decides about ``mcp``; the branch for native tools is tried first and is the cheap one.
 TOOL: Schema = {
-    **closed(
-        {"name": NAME, "input": OBJECT, "origin": one_of("native", "mcp")},
-        {"kind": NAME, "mcp": MCP},
-    ),
-    **when("origin", ["mcp"], {"required": ["mcp"]}, without("mcp")),
+    "anyOf": [
+        closed({"name": NAME, "input": OBJECT, "origin": {"const": "native"}}, {"kind": NAME}),
+        closed(
+            {"name": NAME, "input": OBJECT, "origin": {"const": "mcp"}, "mcp": MCP},
+            {"kind": NAME},
+        ),
+    ]
 }
 CALL = {"call": IDENTITY, "tool": TOOL, "path": NAME}
 BATCH = {
@@ -183,8 +191,15 @@ FILE_CHANGE: Schema = {
 
 EVENT_SCHEMAS: dict[str, Schema] = {
     "tool.before": {
-        **opened(CALL, {**ENVELOPE, **BATCH, "items": array(PART)}),
-        **without("outcome", "execution", "durationMs", "fileChanges"),
+        **opened(
+            CALL,
+            {
+                **ENVELOPE,
+                **BATCH,
+                "items": array(PART),
+                **forbidden("outcome", "execution", "durationMs", "fileChanges"),
+            },
+        ),
     },
     "tool.after": {
         **opened(
@@ -235,9 +250,8 @@ EVENT_SCHEMAS: dict[str, Schema] = {
                 "manifest": OBJECT,
                 "items": array(MESSAGE),
             },
-            {**ENVELOPE, "resumedFrom": IDENTITY},
+            {**ENVELOPE, "resumedFrom": IDENTITY, **forbidden("tool", "outcome")},
         ),
-        **without("tool", "outcome"),
         "allOf": [when("trigger", ["clear", "fork"], {"required": ["resumedFrom"]})],
     },
     "session.end": {
@@ -247,9 +261,8 @@ EVENT_SCHEMAS: dict[str, Schema] = {
                 "outcome": one_of("completed", "cancelled", "error", "unknown"),
                 "reason": NAME,
             },
-            {**ENVELOPE, "counters": COUNTERS, "items": array(PART)},
+            {**ENVELOPE, "counters": COUNTERS, "items": array(PART), **forbidden("tool")},
         ),
-        **without("tool"),
     },
 }
 

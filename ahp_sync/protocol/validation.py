@@ -71,7 +71,7 @@ def fast_check(key: str) -> Optional[Callable[[Any], bool]]:
 def slow_check(key: str) -> Callable[[Any], Optional[Problem]]:
     """Return the check of ``jsonschema`` for one document."""
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import relevance
+    from jsonschema.exceptions import best_match
 
     validator = Draft202012Validator(_document(key))
 
@@ -79,12 +79,9 @@ def slow_check(key: str) -> Callable[[Any], Optional[Problem]]:
         errors = list(validator.iter_errors(value))
         if not errors:
             return None
-        worst = max(errors, key=relevance)
-        if worst.validator == "required":
-            wanted = f"the members {', '.join(worst.validator_value)}"
-        else:
-            wanted = _wanted(str(worst.validator), worst.validator_value)
-        return Problem(worst.json_path, str(worst.validator), wanted)
+        worst: Any = best_match(iter(errors))
+        keyword = "forbidden" if worst.validator is None else str(worst.validator)
+        return Problem(worst.json_path, keyword, _wanted(keyword, worst.validator_value))
 
     return check
 
@@ -107,6 +104,11 @@ def _wanted(keyword: str, value: Any) -> str:
         "additionalProperties": "no other member",
         "propertyNames": "reverse-DNS names",
         "minimum": f"at least {value}",
+        "anyOf": "one of the documented forms",
         "oneOf": "one of the documented forms",
+        "required": f"the members {', '.join(value) if isinstance(value, list) else value}",
+        "forbidden": "no such member in this event",
+        "minItems": f"at least {value} items",
+        "uniqueItems": "no item twice",
     }
     return str(plain.get(keyword, f"what {keyword!r} of the schema asks for"))

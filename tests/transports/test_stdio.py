@@ -113,11 +113,13 @@ def test_a_message_with_a_newline_is_refused(stage: Stage) -> None:
 
 # Launch
 
+PLAIN = ("PATH", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR", "TEMP", "TMP")
+
 
 def test_the_environment_is_an_allow_list_and_what_is_explicit(stage: Stage) -> None:
     """R-ENV-01, F27: no secret of the host reaches a process; explicit values win, literally."""
     host = {
-        **{name: name for name in "PATH HOME USER LOGNAME SHELL TZ TMPDIR TEMP TMP".split()},
+        **{name: name for name in (*PLAIN, "HOME")},
         "LANG": "C.UTF-8",
         "LC_TIME": "C",
         "OPENAI_API_KEY": "secret",
@@ -132,8 +134,7 @@ def test_the_environment_is_an_allow_list_and_what_is_explicit(stage: Stage) -> 
     seen = {
         name: value for name, value in seen.items() if name not in ("AHP_SYNC_TEST", "LC_CTYPE")
     }
-    allowed = "PATH USER LOGNAME SHELL TZ TMPDIR TEMP TMP".split()
-    expected = {**{name: name for name in allowed}, "LANG": "C.UTF-8", "LC_TIME": "C"}
+    expected = {**{name: name for name in PLAIN}, "LANG": "C.UTF-8", "LC_TIME": "C"}
     assert seen == {**expected, **dict(explicit)}
 
 
@@ -238,7 +239,7 @@ def test_what_can_not_be_started_is_a_process_failure(
 def test_a_program_that_hangs_at_its_start_costs_no_caller_more_than_its_budget(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An executable on a dead network drive blocks exec itself; only its own thread waits for it."""
+    """A program on a dead network drive blocks exec itself; only its own thread waits for it."""
     import subprocess
 
     released = threading.Event()
@@ -528,8 +529,8 @@ def test_other_noise_between_requests_is_dropped(
     code = """
 while True:
     answer(read())
-    for noise in ("hello secret", "{}", '{"id": 7}', '{"id": "other"}', "[" * 200_000, "9" * 99_999):
-        say(noise)
+    for noise in ("hello secret", "{}", '{"id": 7}', '{"id": "other"}'): say(noise)
+    for noise in ('{"id":' + "[" * 200_000, '{"id":' + "9" * 99_999): say(noise)
 """
     transport = stage(python(code))
     caplog.set_level("INFO", "ahp_sync")

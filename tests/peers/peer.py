@@ -1,0 +1,117 @@
+"""Starting the official SDK's servers, and registering them with a client."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Iterator, Optional
+
+from ahp_sync import AuditRecord, Client, Harness
+from ahp_sync.testing.registrations import hooks, intercept, observe
+
+PROGRAM = str(Path(__file__).with_name("sdk_backend.py"))
+#: For what is over soon, except where the machine is busy compiling the SDK for the first time.
+GENEROUS = 30.0
+
+
+class Sink:
+    """Keeps the audit records."""
+
+    def __init__(self) -> None:
+        self.records: list[AuditRecord] = []
+
+    def write(self, record: AuditRecord) -> None:
+        self.records.append(record)
+
+
+class Peer:
+    """One way to reach the SDK's server: ``http``, ``persistent`` or ``per_event``."""
+
+    def __init__(self, kind: str, log: Path) -> None:
+        self.kind = kind
+        self.sink = Sink()
+        self.url = ""
+        self._log = log
+        self._clients: list[Client] = []
+        self._server: Optional[subprocess.Popen[str]] = None
+        if kind == "http":
+            self._serve()
+
+    def _serve(self) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, PROGRAM, "http", str(self._log)], stdout=subprocess.PIPE, text=True
+        )
+        assert self._server.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self._server.stdout.readline())}"
+
+    def entry(
+        self, *subscriptions: dict[str, Any], policy: str = "guard", id: str = "", **more: Any
+    ) -> dict[str, Any]:
+        """Return a backend's entry that leads to one of the peer's policies."""
+        transport: dict[str, Any] = {"type": "http", "url": f"{self.url}/{policy}"}
+        if self.kind != "http":
+            transport = {
+                "type": "stdio",
+                "command": sys.executable,
+                "args": [PROGRAM, "stdio", str(self._log), policy],
+                "lifecycle": self.kind,
+            }
+        return {
+            "id": id or f"com.example.{policy}",
+            "transport": transport,
+            "subscriptions": list(subscriptions) or [asks()],
+            **more,
+        }
+
+    def client(self, *entries: dict[str, Any], **options: Any) -> Client:
+        """Return a client of these backends; it is closed with the peer."""
+        client = Client(
+            hooks(*(entries or [self.entry()])),
+            source="urn:example:peer-tests",
+            harness=Harness("peer-tests", "1"),
+            audit=self.sink,
+            observe_timeout=GENEROUS,
+            **options,
+        )
+        self._clients.append(client)
+        return client
+
+    def logged(self, method: str, count: int) -> list[dict[str, Any]]:
+        """Wait until ``count`` messages of a method have come, and return their log entries."""
+        return eventually(
+            lambda: [line for line in self._lines() if line["method"] == method],
+            lambda lines: len(lines) >= count,
+        )
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        text = self._log.read_text() if self._log.exists() else ""
+        return (json.loads(line) for line in text.splitlines())
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+        if self._server is not None:
+            self._server.terminate()
+            self._server.communicate(timeout=GENEROUS)
+
+
+def asks(policy: str = "fail-closed", **more: Any) -> dict[str, Any]:
+    """Return an intercept subscription whose deadline leaves time for a start of the SDK."""
+    return intercept(timeout_ms=int(GENEROUS * 1000), policy=policy, **more)
+
+
+def is_told(**more: Any) -> dict[str, Any]:
+    """Return an observe subscription to everything."""
+    return observe(**more)
+
+
+def eventually(look: Callable[[], Any], wanted: Callable[[Any], object]) -> Any:
+    """Look until what is seen is as wanted, and return it."""
+    until = time.monotonic() + GENEROUS
+    while not wanted(found := look()):
+        assert time.monotonic() < until, f"in {GENEROUS} s there was only {found!r}"
+        time.sleep(0.01)
+    return found
