@@ -95,20 +95,27 @@ def _fast_factory() -> Optional[Callable[[dict[str, Any]], Any]]:
     return Draft202012Validator
 
 
+def _listed(value: Any) -> str:
+    return " or ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+_WANTED: dict[str, str] = {
+    "type": "of type {}",
+    "minLength": "a non-empty string",
+    "enum": "one of {}",
+    "const": "{}",
+    "additionalProperties": "without that member",
+    "forbidden": "without that member",
+    "required": "with every member it needs: {}",
+    "propertyNames": "reverse-DNS names",
+    "pattern": "of the documented form",
+    "minimum": "at least {}",
+    "minItems": "at least {} items",
+    "uniqueItems": "without repetition",
+    "anyOf": "one of the documented forms",
+    "oneOf": "one of the documented forms",
+}
+
+
 def _wanted(keyword: str, value: Any) -> str:
-    plain = {
-        "type": f"type {value if isinstance(value, str) else ' or '.join(map(str, value))}",
-        "minLength": "a non-empty string",
-        "enum": f"one of {value}",
-        "const": f"{value!r}",
-        "additionalProperties": "no other member",
-        "propertyNames": "reverse-DNS names",
-        "minimum": f"at least {value}",
-        "anyOf": "one of the documented forms",
-        "oneOf": "one of the documented forms",
-        "required": f"the members {', '.join(value) if isinstance(value, list) else value}",
-        "forbidden": "no such member in this event",
-        "minItems": f"at least {value} items",
-        "uniqueItems": "no item twice",
-    }
-    return str(plain.get(keyword, f"what {keyword!r} of the schema asks for"))
+    return _WANTED.get(keyword, "of the documented form").format(_listed(value))
