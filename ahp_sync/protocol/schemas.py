@@ -57,7 +57,7 @@ def when(member: str, values: list[str], then: Schema, otherwise: Schema | None 
 
 def forbidden(*members: str) -> dict[str, Any]:
     """Properties that must not be there; each costs nothing where it is absent."""
-    return dict.fromkeys(members, False)
+    return {member: {"not": {}} for member in members}
 
 
 def without(*members: str) -> Schema:

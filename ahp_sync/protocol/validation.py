@@ -71,17 +71,14 @@ def fast_check(key: str) -> Optional[Callable[[Any], bool]]:
 def slow_check(key: str) -> Callable[[Any], Optional[Problem]]:
     """Return the check of ``jsonschema`` for one document."""
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-
     validator = Draft202012Validator(_document(key))
 
     def check(value: Any) -> Optional[Problem]:
         errors = list(validator.iter_errors(value))
         if not errors:
             return None
-        worst: Any = best_match(iter(errors))
-        keyword = "forbidden" if worst.validator is None else str(worst.validator)
-        return Problem(worst.json_path, keyword, _wanted(keyword, worst.validator_value))
+        error = _most_telling(errors)
+        return Problem(error.json_path, error.validator, _wanted(error))
 
     return check
 
@@ -105,7 +102,7 @@ _WANTED: dict[str, str] = {
     "enum": "one of {}",
     "const": "{}",
     "additionalProperties": "without that member",
-    "forbidden": "without that member",
+    "not": "absent",
     "required": "with every member it needs: {}",
     "propertyNames": "reverse-DNS names",
     "pattern": "of the documented form",
@@ -117,5 +114,22 @@ _WANTED: dict[str, str] = {
 }
 
 
-def _wanted(keyword: str, value: Any) -> str:
-    return _WANTED.get(keyword, "of the documented form").format(_listed(value))
+def _wanted(error: Any) -> str:
+    wanted = _WANTED.get(error.validator, "of the documented form")
+    return wanted.format(_listed(error.validator_value))
+
+
+def _most_telling(errors: list[Any]) -> Any:
+    """Return the error to report: the shallowest, and inside alternatives that of the one meant."""
+    error = min(errors, key=lambda error: len(error.absolute_path))
+    if not error.context:
+        return error
+    branches: dict[int, list[Any]] = {}
+    for inner in error.context:
+        branches.setdefault(inner.schema_path[0], []).append(inner)
+    return _most_telling(min(branches.values(), key=_distance))
+
+
+def _distance(errors: list[Any]) -> tuple[int, int]:
+    """Return how far a value is from an alternative: what names the alternative counts most."""
+    return sum(error.validator == "const" for error in errors), len(errors)
