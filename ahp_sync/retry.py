@@ -71,14 +71,15 @@ def _retrying(
 ) -> T:
     import tenacity
 
-    backoff = tenacity.wait_exponential_jitter(
-        initial=policy.initial_backoff, max=policy.max_backoff, jitter=policy.jitter
-    )
+    # Not wait_exponential_jitter: its first argument has another name in each version of tenacity.
+    backoff = tenacity.wait_exponential(
+        multiplier=policy.initial_backoff, max=policy.max_backoff
+    ) + tenacity.wait_random(0, policy.jitter)
     number = 0
 
     def pause(state: tenacity.RetryCallState) -> float:
         asked = _failure(state).retry_after
-        return float(backoff(state)) if asked is None else asked
+        return min(float(backoff(state)), policy.max_backoff) if asked is None else asked
 
     def enough(state: tenacity.RetryCallState) -> bool:
         used_up = state.attempt_number >= policy.max_attempts

@@ -93,7 +93,7 @@ def _fast_factory() -> Optional[Callable[[dict[str, Any]], Any]]:
 
 
 def _listed(value: Any) -> str:
-    return " or ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 _WANTED: dict[str, str] = {

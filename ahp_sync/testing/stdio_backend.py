@@ -161,7 +161,7 @@ class StdioBackend(Registrable):
         return [pid for pid in self.pids() if self._state(pid) not in ("", "Z")]
 
     def zombies(self) -> List[int]:
-        """Those of :meth:`pids` that have ended but that this process, their parent, did not reap."""
+        """Those of :meth:`pids` that ended and that this process, their parent, has yet to reap."""
         return [
             pid
             for pid in self.pids()
