@@ -1,4 +1,4 @@
-"""The clients that are compared: one ``call()`` asks about one tool call and returns whether it may run.
+"""The clients that are compared: one ``call()`` asks about one tool call; may it run?
 
 ``python -m benchmarks.peers NAME URL TIMEOUT_MS`` reads a number of calls a line and answers each
 line with the list of their times, in seconds: so every client has a process of its own.

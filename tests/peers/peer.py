@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable
 
 from ahp_sync import AuditRecord, Client, Harness
 from ahp_sync.testing.registrations import hooks, intercept, observe
@@ -27,31 +27,38 @@ class Sink:
         self.records.append(record)
 
 
+class Server:
+    """The SDK's ASGI application under uvicorn, in a process of its own."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self._process = subprocess.Popen(
+            [sys.executable, PROGRAM, "http", str(log)], stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.communicate(timeout=GENEROUS)
+
+
 class Peer:
     """One way to reach the SDK's server: ``http``, ``persistent`` or ``per_event``."""
 
-    def __init__(self, kind: str, log: Path) -> None:
+    def __init__(self, kind: str, log: Path, url: str = "") -> None:
         self.kind = kind
         self.sink = Sink()
-        self.url = ""
+        self._url = url
         self._log = log
+        self._seen = len(self._lines())
         self._clients: list[Client] = []
-        self._server: Optional[subprocess.Popen[str]] = None
-        if kind == "http":
-            self._serve()
-
-    def _serve(self) -> None:
-        self._server = subprocess.Popen(
-            [sys.executable, PROGRAM, "http", str(self._log)], stdout=subprocess.PIPE, text=True
-        )
-        assert self._server.stdout is not None
-        self.url = f"http://127.0.0.1:{int(self._server.stdout.readline())}"
 
     def entry(
         self, *subscriptions: dict[str, Any], policy: str = "guard", id: str = "", **more: Any
     ) -> dict[str, Any]:
         """Return a backend's entry that leads to one of the peer's policies."""
-        transport: dict[str, Any] = {"type": "http", "url": f"{self.url}/{policy}"}
+        transport: dict[str, Any] = {"type": "http", "url": f"{self._url}/{policy}"}
         if self.kind != "http":
             transport = {
                 "type": "stdio",
@@ -82,20 +89,17 @@ class Peer:
     def logged(self, method: str, count: int) -> list[dict[str, Any]]:
         """Wait until ``count`` messages of a method have come, and return their log entries."""
         return eventually(
-            lambda: [line for line in self._lines() if line["method"] == method],
+            lambda: [line for line in self._lines()[self._seen :] if line["method"] == method],
             lambda lines: len(lines) >= count,
         )
 
-    def _lines(self) -> Iterator[dict[str, Any]]:
+    def _lines(self) -> list[dict[str, Any]]:
         text = self._log.read_text() if self._log.exists() else ""
-        return (json.loads(line) for line in text.splitlines())
+        return [json.loads(line) for line in text.splitlines()]
 
     def close(self) -> None:
         for client in self._clients:
             client.close()
-        if self._server is not None:
-            self._server.terminate()
-            self._server.communicate(timeout=GENEROUS)
 
 
 def asks(policy: str = "fail-closed", **more: Any) -> dict[str, Any]:

@@ -26,7 +26,8 @@ TOKEN = "peer-token-7f3a"
 #: What a handler that raises has in its message: it must not come out anywhere.
 SECRET = "backend-secret-51c2"
 
-who: ContextVar[int] = ContextVar("who", default=os.getpid())
+PID = os.getpid()
+who: ContextVar[int] = ContextVar("who", default=PID)
 
 
 def decide(context: hooks.ToolBeforeContext) -> hooks.ToolBeforeReply:
@@ -63,9 +64,7 @@ OBSERVE = hooks.ObserveHandlers(
     tool_before=told, tool_after=told, session_start=told, session_end=told
 )
 POLICIES = {
-    "guard": hooks.Handlers(
-        intercept=hooks.InterceptHandlers(tool_before=decide), observe=OBSERVE
-    ),
+    "guard": hooks.Handlers(intercept=hooks.InterceptHandlers(tool_before=decide), observe=OBSERVE),
     "observer": hooks.Handlers(observe=OBSERVE),
 }
 

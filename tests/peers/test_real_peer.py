@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from peer import Peer, asks, is_told
+from peer import Peer, Server, asks, is_told
 
 from ahp_sync import GENERIC_REASON, AuditKind, Client, Decision, FailureClass, ToolDenied
 
@@ -22,13 +22,18 @@ KINDS = ("http", "persistent", "per_event")
 
 
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("peer")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("peer") / "log")
+    yield server
+    server.close()
 
 
 @pytest.fixture(params=KINDS)
-def peer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Peer]:
-    peer = Peer(request.param, tmp_path / "log")
+def peer(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Iterator[Peer]:
+    if request.param == "http":
+        peer = Peer("http", server.log, server.url)
+    else:
+        peer = Peer(request.param, tmp_path / "log")
     yield peer
     peer.close()
 
@@ -218,7 +223,7 @@ def test_each_event_has_a_process_of_its_own(peer: Peer) -> None:
 
 def test_concurrent_callers_get_their_own_answers(peer: Peer) -> None:
     """Eight threads at once on one backend: nobody gets what was meant for another."""
-    calls = 8 if peer.kind == "per_event" else 80
+    calls = 8 if peer.kind == "per_event" else 80  # the SDK takes long to start
     client = peer.client(stdio_processes=2)
 
     def ask(number: int) -> str:
@@ -315,5 +320,3 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-

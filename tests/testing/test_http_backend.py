@@ -312,7 +312,7 @@ def test_a_drip_goes_on_until_the_client_leaves(one: Any, raw: Any) -> None:
     with HttpBackend(one) as backend:
         sock = raw(backend)
         got = b"".join(sock.recv(100) for _ in range(5))
-        assert got.startswith(b"HTTP/1.1 ")
+        assert got.startswith(b"HTTP/")
         assert len(got) < 1000
         sock.close()
         assert backend.wait_closed(GENEROUS)
@@ -486,11 +486,12 @@ def test_a_handshake_may_never_end(name: str) -> None:
 
 def test_a_peer_may_not_speak_tls() -> None:
     """It answers the handshake in plain HTTP."""
-    with HttpBackend("not_tls") as backend:
-        with socket.create_connection(("127.0.0.1", backend.port), GENEROUS) as sock:
-            context = ssl.create_default_context()
-            with pytest.raises(OSError, match=r"SSL|reset|pipe"):
-                context.wrap_socket(sock, server_hostname="127.0.0.1")
+    context = ssl.create_default_context()
+    with HttpBackend("not_tls") as backend, socket.socket() as sock:
+        sock.settimeout(GENEROUS)
+        sock.connect(("127.0.0.1", backend.port))
+        with pytest.raises(OSError, match=r"SSL|reset|pipe"):
+            context.wrap_socket(sock, server_hostname="127.0.0.1")
 
 
 # --- registration and the end --------------------------------------------------------------------
