@@ -39,6 +39,11 @@ class Route:
     subscription: Subscription
     transport: Transport
 
+    def view(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Return the event as this subscription may see it (R-CON-06)."""
+        subscription = self.subscription
+        return project(event, subscription.content, include_native=subscription.include_native)
+
 
 @dataclass
 class Settled:
@@ -139,7 +144,7 @@ class Chain:
     def _accepted(self, route: Route, progress: Progress) -> Answer:
         """Return the answer once it is staged and published; the deadline covers all of it."""
         budget = self._budget.child(route.subscription.timeout)
-        view = project(self._settled.state.event, route.subscription)
+        view = route.view(self._settled.state.event)
         message = intercept_request(view, self._capabilities, self._settled.state.advertised())
         answer = self._delivery.intercept(
             route.transport, message, self._advertised, budget, progress

@@ -374,7 +374,15 @@ class Client:
         and raises what ``fn`` does. Raises :class:`TypeError` for a coroutine or generator
         function, whose work would happen after the wrapper returned.
         """
-        return Guard(self, fn, name=name, session=session, seconds=seconds).wrapper  # type: ignore[return-value]
+        guard = Guard(
+            fn,
+            before=self.tool_before,
+            after=self.tool_after,
+            name=name,
+            session=session,
+            seconds=seconds,
+        )
+        return guard.wrapper  # type: ignore[return-value]
 
     def tool(
         self,

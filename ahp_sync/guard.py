@@ -7,15 +7,12 @@ import inspect
 import json
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 from ahp_sync.budget import Budget, positive_seconds
 from ahp_sync.errors import AHPError, ToolDenied
 from ahp_sync.outcome import Decision, Outcome
 from ahp_sync.protocol.occurrence import Session, new_id
-
-if TYPE_CHECKING:
-    from ahp_sync.client import Client
 
 __all__ = ["Guard"]
 
@@ -30,13 +27,17 @@ _DENIED = ("denied", {"status": "skipped", "reason": "policy"})
 
 
 class Guard:
-    """One guarded function; :attr:`wrapper` is what stands in its place. See ``Client.guard``."""
+    """One guarded function; :attr:`wrapper` is what stands in its place. See ``Client.guard``.
+
+    ``before`` and ``after`` are the client's ``tool_before`` and ``tool_after``.
+    """
 
     def __init__(
         self,
-        client: Client,
         fn: Callable[..., Any],
         *,
+        before: Callable[..., Outcome],
+        after: Callable[..., Outcome],
         name: Optional[str],
         session: Optional[Session],
         seconds: Optional[float],
@@ -50,7 +51,8 @@ class Guard:
         ):
             if is_kind(fn):
                 raise TypeError("a coroutine or generator function can't be guarded")
-        self._client = client
+        self._before = before
+        self._after = after
         self._fn = fn
         self._name = name or getattr(fn, "__name__", type(fn).__name__)
         self._session = session
@@ -71,7 +73,7 @@ class Guard:
             "call_id": new_id(),
             "session": self._session,
         }
-        outcome = self._client.tool_before(input=bound.arguments, budget=self._budget(), **common)
+        outcome = self._before(input=bound.arguments, budget=self._budget(), **common)
         common["input"] = outcome.input
         if not outcome.may_execute:
             result, execution = _NOT_RUN.get(outcome.decision, _DENIED)
@@ -101,7 +103,7 @@ class Guard:
     def _tell(self, **after: Any) -> None:
         # The tool has run, or was refused: whatever is wrong with the report must not hide that.
         try:
-            self._client.tool_after(budget=self._budget(), **after)
+            self._after(budget=self._budget(), **after)
         except AHPError as error:
             _log.warning("tool.after of %s was not sent: %s", self._name, type(error).__name__)
 

@@ -10,7 +10,6 @@ from ahp_sync.budget import Budget, BudgetEnded
 from ahp_sync.chain import Route, no_answer
 from ahp_sync.delivery import Delivery, Notice, Progress
 from ahp_sync.failure import OperationalFailure
-from ahp_sync.protocol.content import project
 from ahp_sync.protocol.messages import observe_notification
 
 __all__ = ["observe"]
@@ -32,11 +31,7 @@ def observe(
         return
     started = time.monotonic()
     notices = [
-        Notice(
-            route.transport,
-            observe_notification(project(event, route.subscription)),
-            Progress(),
-        )
+        Notice(route.transport, observe_notification(route.view(event)), Progress())
         for route in routes
     ]
     try:

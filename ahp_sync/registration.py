@@ -17,6 +17,7 @@ from typing import Any, Optional, Union
 from ahp_sync.errors import Problem, RegistrationError
 from ahp_sync.failure import FailurePolicy
 from ahp_sync.findings import Findings, json_path
+from ahp_sync.protocol.content import ContentSelection
 from ahp_sync.protocol.events import Mode, expand
 from ahp_sync.protocol.urls import display_url
 from ahp_sync.registration_rules import check_document, unknown_members
@@ -95,18 +96,6 @@ class BearerBinding:
     """A bearer token, read from the host's environment variable at each delivery (R-AUTH-01)."""
 
     token_env: str
-
-
-@dataclass(frozen=True)
-class ContentSelection:
-    """What a subscription sees of content: "body", "metadata" or "omit" by category (R-REG-06)."""
-
-    default: str
-    categories: tuple[tuple[str, str], ...] = ()
-
-    def level(self, category: str) -> str:
-        """Return the level for a category; one that is not listed has the default (R-CON-03)."""
-        return dict(self.categories).get(category, self.default)
 
 
 @dataclass(frozen=True)

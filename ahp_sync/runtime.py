@@ -105,11 +105,17 @@ def _routes(
 
 
 def _side_by_side(actions: Sequence[Callable[[], object]], budget: Budget) -> None:
-    """Run the actions on threads of their own, the last one here, and wait within the budget."""
-    threads = [threading.Thread(target=action, daemon=True) for action in actions[1:]]
-    for thread in threads:
-        thread.start()
-    if actions:
-        actions[0]()
+    """Run the actions, all but the first on threads of their own, and wait within the budget."""
+    here, threads = list(actions[:1]), []
+    for action in actions[1:]:
+        thread = threading.Thread(target=action, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread to be had, as at interpreter exit from Python 3.12 on
+            here.append(action)
+        else:
+            threads.append(thread)
+    for action in here:
+        action()
     for thread in threads:
         thread.join(budget.remaining())

@@ -7,15 +7,25 @@ The selection of the subscription and that of each part are combined, the lower 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from dataclasses import dataclass
+from typing import Any, Optional
 
-if TYPE_CHECKING:
-    from ahp_sync.registration import ContentSelection, Subscription
-
-__all__ = ["project", "text_message"]
+__all__ = ["ContentSelection", "project", "text_message"]
 
 _LEVELS = ("omit", "metadata", "body")
 _FAMILIES = {"image": "images", "audio": "audio", "video": "video"}
+
+
+@dataclass(frozen=True)
+class ContentSelection:
+    """What a subscription sees of content: "body", "metadata" or "omit" by category (R-REG-06)."""
+
+    default: str
+    categories: tuple[tuple[str, str], ...] = ()
+
+    def level(self, category: str) -> str:
+        """Return the level for a category; one that is not listed has the default (R-CON-03)."""
+        return dict(self.categories).get(category, self.default)
 
 
 def text_message(text: str, *, role: str, prefix: str) -> dict[str, Any]:
@@ -31,18 +41,19 @@ def text_message(text: str, *, role: str, prefix: str) -> dict[str, Any]:
     return {"id": prefix, "role": role, "synthesized": True, "parts": [part]}
 
 
-def project(event: dict[str, Any], subscription: Subscription) -> dict[str, Any]:
-    """Return the event as this subscription may see it. The event itself is not changed.
+def project(
+    event: dict[str, Any], content: ContentSelection, *, include_native: bool
+) -> dict[str, Any]:
+    """Return the event as a subscription may see it. The event itself is not changed.
 
     ``native`` goes only to subscriptions with ``includeNative``.
     """
-    hidden = "native" in event and not subscription.include_native
+    hidden = "native" in event and not include_native
     if not hidden and "items" not in event and "fileChanges" not in event:
         return event
     view = dict(event)
     if hidden:
         del view["native"]
-    content = subscription.content
     if "items" in view:
         view["items"] = [_item(item, content) for item in view["items"]]
     if "fileChanges" in view:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Optional
 
 from ahp_sync.protocol.jsonrpc import encode
-from ahp_sync.transports.base import Message
 
-__all__ = ["PROTOCOL_VERSION", "intercept_request", "observe_notification"]
+__all__ = ["PROTOCOL_VERSION", "Message", "intercept_request", "observe_notification"]
 
 PROTOCOL_VERSION = "draft"
+
+
+@dataclass(frozen=True)
+class Message:
+    """One serialised JSON-RPC message. The same object is used for every attempt (R-RETRY-01).
+
+    ``rpc_id`` is the JSON-RPC id of a request, or None for a notification.
+    """
+
+    body: bytes
+    rpc_id: Optional[str]
 
 
 def intercept_request(

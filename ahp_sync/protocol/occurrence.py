@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, Mapping, Optional, Union
 
 from ahp_sync.errors import InvalidEvent
@@ -119,10 +119,20 @@ def session_object(session: Optional[Session]) -> Optional[dict[str, Any]]:
 
 def _time(time: Optional[datetime]) -> str:
     if time is None:
-        time = datetime.now(timezone.utc)
-    elif not isinstance(time, datetime) or time.utcoffset() is None:
+        return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    offset = time.utcoffset() if isinstance(time, datetime) else None
+    if offset is None:
         raise InvalidEvent("$.time", repr(time), "a datetime with a time zone")
+    if offset % timedelta(minutes=1):  # which RFC 3339 has no form for
+        time = _in_utc(time)
     return time.isoformat(timespec="milliseconds")
+
+
+def _in_utc(time: datetime) -> datetime:
+    try:
+        return time.astimezone(timezone.utc)
+    except OverflowError:
+        raise InvalidEvent("$.time", repr(time), "a time that UTC has as well") from None
 
 
 def _found(keyword: str) -> str:

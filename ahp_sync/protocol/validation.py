@@ -71,6 +71,7 @@ def fast_check(key: str) -> Optional[Callable[[Any], bool]]:
 def slow_check(key: str) -> Callable[[Any], Optional[Problem]]:
     """Return the check of ``jsonschema`` for one document."""
     from jsonschema import Draft202012Validator
+
     validator = Draft202012Validator(_document(key))
 
     def check(value: Any) -> Optional[Problem]:

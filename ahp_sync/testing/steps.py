@@ -30,10 +30,9 @@ class Step:
         ]
 
 
-#: One step as users write it: a name, a :class:`Step`, one effect, or a list of effects.
-StepLike = Union[str, Step, Mapping[str, Any], Sequence[Mapping[str, Any]]]
-#: A step, or a sequence of steps (one a request, the last repeats).
-Script = Union[StepLike, Sequence[StepLike]]
+#: A step as users write it (a name, a :class:`Step`, one effect, or a list of effects), or a
+#: sequence of such: one a request, the last repeats.
+Script = Union[str, Step, Mapping[str, Any], Sequence[Any]]
 
 
 def step(name: str, **arguments: Any) -> Step:

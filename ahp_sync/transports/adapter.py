@@ -45,6 +45,8 @@ class Attempt(urllib3.Timeout):
         super().__init__()
         self.budget = budget
         self.answer: Optional[http.client.HTTPResponse] = None
+        #: Whether it went out on a connection that had served before.
+        self.reused = False
         self._connection: Optional[_Connection] = None
         self._pool: Optional[_Pool] = None
         self._key = 0
@@ -64,6 +66,7 @@ class Attempt(urllib3.Timeout):
         """Bind ``connection`` to this attempt: an abort of the budget shuts it."""
         connection.attempt = self
         connection.timeout = self.left()
+        self.reused = not connection.is_closed
         self._connection = connection
         self._pool = pool
         self._key = self.budget.on_abort(connection.abort)

@@ -6,22 +6,12 @@ from dataclasses import dataclass, field
 from typing import Callable, Mapping, Optional, Protocol
 
 from ahp_sync.budget import Budget
+from ahp_sync.protocol.messages import Message
 
 __all__ = ["RESPONSE_CAP", "Message", "Reply", "Transport"]
 
 #: The largest answer that is read, in bytes; a longer one is a malformed message.
 RESPONSE_CAP = 4 << 20
-
-
-@dataclass(frozen=True)
-class Message:
-    """One serialised JSON-RPC message. The same object is used for every attempt (R-RETRY-01).
-
-    ``rpc_id`` is the JSON-RPC id of a request, or None for a notification.
-    """
-
-    body: bytes
-    rpc_id: Optional[str]
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,10 @@ class HttpTransport:
             raise
         except Exception as error:
             budget.check()  # a socket that was shut at the end fails in many ways, none is news
-            raise _translated(error) from None
+            failure = _translated(error)
+            if failure.code == "connection_lost" and attempt.reused:
+                failure.retry_after = 0.0  # the backend had dropped an idle connection (F22)
+            raise failure from None
         finally:
             attempt.release()
 

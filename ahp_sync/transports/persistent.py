@@ -51,6 +51,7 @@ class PersistentProcess:
         self._lock = threading.Lock()
         self._pending: Optional[_Exchange] = None
         self._retired = False
+        self._closed = False
         self._sent_ids: OrderedDict[str, None] = OrderedDict()
         self._noise = 0
         self._cut_off: Optional[OperationalFailure] = None
@@ -106,7 +107,7 @@ class PersistentProcess:
         exchange = _Exchange(message)
         with self._lock:
             if self._retired:
-                raise _gone()
+                raise closed_failure() if self._closed else _gone()
             self._noise = 0
             self._pending = exchange
         return exchange
@@ -157,6 +158,7 @@ class PersistentProcess:
         self.retire(failure)
 
     def closed(self) -> None:
+        self._closed = True
         self.retire(closed_failure())
 
     def ended(self) -> None:

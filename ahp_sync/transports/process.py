@@ -118,7 +118,7 @@ class BackendProcess:
             self._live()
         except Forked:
             return  # the parent's listener is told by the parent
-        except Exception:  # noqa: BLE001 - a thread of ours must not end with a traceback on stderr
+        except Exception:  # a thread of ours must not end with a traceback on stderr
             _log.exception("the thread of backend process %r failed", self.name)
         self._listener.ended()
         self._on_gone()

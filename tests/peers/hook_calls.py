@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -212,3 +213,55 @@ def _calls(method: str) -> Any:
 
 
 VALID: st.SearchStrategy[Call] = st.sampled_from(sorted(METHODS)).flatmap(_calls)
+
+# --- calls with something changed: perhaps valid still, perhaps not -------------------------------
+
+LIKELY = st.sampled_from(
+    [
+        *("", " ", "executed", "skipped", "policy", "other", "error", "ok", "denied", "fork", "mcp"),
+        *("native", "http", "stdio", "_x", "_", "body", "metadata", "text", "attachment", "moved"),
+        *("text/plain", "text/html", "a/JSON", "a/json\n", "a/b+json;c", "url", "command", "tool.before"),
+        *("http://", "http:// x", "ftp://x", "observe", "intercept", "com.example\n", "a" * 64 + "\n"),
+        *(0, -1, 1.5, 1e300, -0.0, True, False, None),
+    ]
+)
+VALUE = LIKELY | JSON | st.just([]) | st.just({})
+MEMBER = st.sampled_from(
+    [
+        *("id", "text", "body", "gap", "size", "sha256", "category", "synthesized", "detail", "reason"),
+        *("code", "mcp", "native", "status", "before", "after", "previousPath", "url", "gaps", "args"),
+        *("cwd", "name", "type", "counters", "capabilities", "modify", "identity", "limits", "x"),
+    ]
+)
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner: list[Any] = []
+    if isinstance(value, dict):
+        inner = list(value.items())
+    elif isinstance(value, list):
+        inner = list(enumerate(value))
+    return [path, *(place for key, one in inner for place in _places(one, (*path, key)))]
+
+
+@st.composite
+def _changed(draw: Any, call: Call) -> Call:
+    method, arguments = call
+    arguments = copy.deepcopy(arguments)
+    for _ in range(draw(st.integers(1, 2))):
+        *path, last = draw(st.sampled_from([p for p in _places(arguments) if p]))
+        holder = arguments
+        for key in path:
+            holder = holder[key]
+        deed = draw(st.sampled_from(["replace", "remove", "add"]))
+        target = holder[last]
+        if deed == "add" and isinstance(target, dict):
+            target[draw(MEMBER)] = draw(VALUE)
+        elif deed == "remove" and path:
+            del holder[last]
+        else:
+            holder[last] = draw(VALUE)
+    return method, arguments
+
+
+CHANGED: st.SearchStrategy[Call] = VALID.flatmap(_changed)

@@ -55,3 +55,20 @@ def test_valid(call):
     for m in RECORDER.messages:
         kind = "observe-notification" if m.rpc_id is None else "intercept-request"
         VALIDATOR.validate(kind, json.loads(m.body))
+
+from hook_calls import CHANGED
+from ahp_sync import InvalidEvent
+@settings(max_examples=6000, deadline=None)
+@given(CHANGED)
+def test_changed(call):
+    method, arguments = call
+    RECORDER.messages.clear()
+    try:
+        getattr(CLIENT, method)(**arguments)
+    except InvalidEvent:
+        assert not RECORDER.messages
+        return
+    assert RECORDER.messages
+    for m in RECORDER.messages:
+        kind = "observe-notification" if m.rpc_id is None else "intercept-request"
+        VALIDATOR.validate(kind, json.loads(m.body))

@@ -16,6 +16,7 @@ import pytest
 from stdio_children import (
     ECHO,
     GENEROUS,
+    LINUX,
     SLACK,
     Stage,
     decoded,
@@ -401,6 +402,25 @@ def test_an_answer_of_a_dying_process_counts(stage: Stage, system: None) -> None
         rpc_id = f"ev-{number}"
         assert decoded(transport.exchange(request(rpc_id), Budget(GENEROUS)))["id"] == rpc_id
         eventually(lambda: "0 processes" in repr(transport))
+
+
+@pytest.mark.skipif(not LINUX, reason="only there a pipe can be made larger")
+@pytest.mark.parametrize("lifecycle", list(Lifecycle))
+def test_all_of_a_large_answer_of_a_dying_process_counts(
+    stage: Stage, lifecycle: Lifecycle
+) -> None:
+    """What waits in the pipe at the exit is read to its end, grandchild or not."""
+    code = """
+import fcntl
+request = read()
+fcntl.fcntl(1, 1031, 1 << 20)
+grandchild()
+answer(request, text="x" * 900_000)
+os._exit(0)
+"""
+    transport = stage(python(code, lifecycle=lifecycle))
+    reply = decoded(transport.exchange(request(), Budget(GENEROUS)))
+    assert len(reply["text"]) == 900_000
 
 
 def test_a_process_that_died_meanwhile_is_replaced(stage: Stage) -> None:

@@ -149,7 +149,7 @@ def in_a_fork(job: object) -> int:
         try:
             job()  # type: ignore[operator]
             status = 0
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - the child must not go on with the tests
             import traceback
 
             traceback.print_exc()
@@ -210,6 +210,23 @@ def test_forks_under_load_meet_no_lock(stage: Stage) -> None:
             call.result(GENEROUS)
 
 
+@pytest.mark.skipif(not LINUX, reason="looks at epoll")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_pipe_that_a_forked_child_keeps_does_not_busy_us(stage: Stage) -> None:
+    """The kernel tells of a closed descriptor for as long as a copy of it is open somewhere."""
+    transport = stage(python("answer(read()); read(); os.close(2)" + ECHO))
+    transport.exchange(request("ev-1"), Budget(GENEROUS))
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(1.0)
+        os._exit(0)
+    transport.exchange(notification(), Budget(GENEROUS))
+    transport.exchange(request("ev-2"), Budget(GENEROUS))
+    began = time.process_time()
+    assert os.waitpid(pid, 0)[1] == 0
+    assert time.process_time() - began < 0.2
+
+
 # Hosts
 
 
@@ -244,7 +261,8 @@ def test_a_host_with_the_default_sigpipe_survives_its_backends(stage: Stage) -> 
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         for size in (0, 1_000_000):
             for lifecycle in Lifecycle:
-                transport = StdioTransport(python("os.close(0); time.sleep(0.2)", lifecycle=lifecycle))
+                deaf = python("os.close(0); time.sleep(0.2)", lifecycle=lifecycle)
+                transport = StdioTransport(deaf)
                 for number in range(3):
                     failure_of(lambda: transport.exchange(request(f"{number}", size), Budget(5)))
                     time.sleep(0.05)
@@ -327,6 +345,7 @@ def test_a_gevent_prefork_worker_is_served(stage: Stage) -> None:
     transport = smoke()
     pid = os.fork()
     if pid == 0:
+        time.sleep(0.3)
         transport.abandon_after_fork()
         time.sleep(0.1)
         smoke().close(Budget(5))
