@@ -316,10 +316,16 @@ class DeadlineAdapter(HTTPAdapter):
         """Make the one connection pool there is."""
         tls: dict[str, Any] = {} if self._context is None else {"ssl_context": self._context}
         manager: urllib3.PoolManager
+        self._proxy_headers: dict[str, str] = {}
         if self._proxy is None:
             manager = urllib3.PoolManager(num_pools=1, **tls)
         else:
-            manager = urllib3.ProxyManager(self._proxy, num_pools=1, **tls)
+            credentials = self.proxy_headers(self._proxy)
+            manager = urllib3.ProxyManager(
+                self._proxy, num_pools=1, proxy_headers=credentials, **tls
+            )
+            if self._url.startswith("http:"):  # no tunnel: the request itself goes to the proxy
+                self._proxy_headers = credentials
         manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
         self.poolmanager = manager
         self._pool = manager.connection_from_url(self._url)
@@ -334,6 +340,10 @@ class DeadlineAdapter(HTTPAdapter):
 
     def cert_verify(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: the TLS context was made and checked once, at construction."""
+
+    def add_headers(self, request: PreparedRequest, **kwargs: Any) -> None:
+        """Add what a forwarding proxy asks for."""
+        request.headers.update(self._proxy_headers)
 
     def request_url(self, *args: Any, **kwargs: Any) -> str:
         """Return what stands in the request line."""

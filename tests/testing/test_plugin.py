@@ -12,6 +12,7 @@ import ahp_sync
 ROOT = Path(ahp_sync.__file__).parent.parent
 
 USERS_TESTS = """
+import os
 import threading
 
 import pytest
