@@ -196,10 +196,13 @@ class Budget:
         """
         pause = min(seconds, self.remaining())
         if pause > 0:
-            woken = threading.Event()
-            key = self.on_abort(woken.set)
+            # A bare lock: a signal handler that cancels would wait for ever for the lock inside an
+            # Event, where the thread that it interrupted is just setting about to wait.
+            gate = threading.Lock()
+            gate.acquire()
+            key = self.on_abort(gate.release)
             try:
-                woken.wait(min(pause, LONGEST_WAIT))
+                gate.acquire(timeout=min(pause, LONGEST_WAIT))
             finally:
                 self.off_abort(key)
         return pause >= seconds and not self._aborted

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from ahp_sync.budget import Budget, BudgetEnded
-from ahp_sync.failure import OperationalFailure
+from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.protocol.effects import admitted_effects
 from ahp_sync.protocol.jsonrpc import answer_body
 from ahp_sync.redaction import redacted
@@ -15,6 +17,12 @@ from ahp_sync.transports.base import Message, Reply, Transport
 from ahp_sync.workers import DeliveryExecutor, Job
 
 __all__ = ["Answer", "Delivery", "Notice", "Progress"]
+
+
+_log = logging.getLogger("ahp_sync")
+
+# An answer of these classes makes the stream that it came from doubtful; others are just refused.
+_DOUBTFUL = frozenset({FailureClass.MALFORMED, FailureClass.ID_MISMATCH})
 
 
 @dataclass(frozen=True)
@@ -65,9 +73,8 @@ class Delivery:
 
         def attempt(number: int) -> Answer:
             progress.attempts = number
-            reply = transport.exchange(message, budget)
-            assert reply is not None and message.rpc_id is not None
-            return _answer(reply, message.rpc_id, advertised, budget)
+            reply = _exchange(transport, message, budget) or Reply(b"")
+            return _answer(reply, message.rpc_id or "", advertised, budget)
 
         return self._executor.run(budget, lambda: with_retries(attempt, budget, self._retry))
 
@@ -90,7 +97,7 @@ class Delivery:
     def _start(self, notice: Notice, budget: Budget) -> Union[Job, OperationalFailure]:
         def attempt(number: int) -> None:
             notice.progress.attempts = number
-            notice.transport.exchange(notice.message, budget)
+            _exchange(notice.transport, notice.message, budget)
 
         try:
             return self._executor.start(budget, lambda: with_retries(attempt, budget, self._retry))
@@ -107,6 +114,24 @@ class Delivery:
         return None
 
 
+def _exchange(transport: Transport, message: Message, budget: Budget) -> Optional[Reply]:
+    """Do one exchange; an error that no transport should raise is a failure like any other.
+
+    Nothing of it but its type is told: its text may hold what a log must not.
+    """
+    try:
+        return transport.exchange(message, budget)
+    except (OperationalFailure, BudgetEnded):
+        raise
+    except Exception as error:
+        name = type(error).__name__
+        where = "".join(traceback.format_tb(error.__traceback__))
+        _log.error("unexpected %s in a delivery, taken for a lost connection\n%s", name, where)
+        raise OperationalFailure(
+            FailureClass.CONNECTION, "internal_error", f"the delivery failed by itself: {name}"
+        ) from None
+
+
 def _answer(reply: Reply, rpc_id: str, advertised: frozenset[str], budget: Budget) -> Answer:
     try:
         result = answer_body(reply.body, rpc_id, budget.check)
@@ -117,7 +142,7 @@ def _answer(reply: Reply, rpc_id: str, advertised: frozenset[str], budget: Budge
         failure.stderr = reply.stderr
         if failure.sample:
             failure.sample = redacted(failure.sample, reply.secrets)
-        if reply.on_rejected is not None:
+        if reply.on_rejected is not None and failure.failure_class in _DOUBTFUL:
             reply.on_rejected()
         raise
     if reply.secrets:

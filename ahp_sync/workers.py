@@ -17,7 +17,6 @@ import queue
 import threading
 import time
 from concurrent.futures import CancelledError, Executor, Future, InvalidStateError
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, TypeVar
 
@@ -32,6 +31,10 @@ _IDLE_SECONDS = 60.0
 _QUEUED_PER_WORKER = 16
 
 
+class _Left(BudgetEnded):
+    """What a job is settled with when its caller leaves it while it runs."""
+
+
 class Job(Future):  # type: ignore[type-arg]  # Future is generic only for the type checker on 3.9
     """A future that its caller may leave before it is done. It runs at most once."""
 
@@ -40,7 +43,6 @@ class Job(Future):  # type: ignore[type-arg]  # Future is generic only for the t
         self._work: Optional[Callable[[], Any]] = work
         self._budget = budget
         self._context = contextvars.copy_context()
-        self.left = False  # the caller has gone
         self.home = False  # the worker has come back from it
         self.written_off = False
 
@@ -61,34 +63,45 @@ class Job(Future):  # type: ignore[type-arg]  # Future is generic only for the t
             self._finish(self.set_result, result)
 
     @staticmethod
-    def _finish(publish: Callable[[Any], None], what: Any) -> bool:
+    def _finish(publish: Callable[[Any], None], what: Any) -> None:
         try:
             publish(what)
         except InvalidStateError:
-            return False  # it was left: a late result is dropped
-        return True
+            pass  # it was left: a late result is dropped
+
+    @property
+    def left(self) -> bool:
+        """Whether the caller left before the job was done; told by how it was settled, so that
+        who wakes up to that already knows.
+        """
+        return self.cancelled() or isinstance(self._exception, _Left)
 
     def leave(self) -> None:
         """Stop waiting for this job for good: unbegun it never runs, and its result is dropped."""
         if self.cancel():
             self._work = None
-            self.left = True
-        elif self._finish(self.set_exception, BudgetEnded()):
-            self.left = True
+        else:
+            self._finish(self.set_exception, _Left())
 
     def wait(self, budget: Budget) -> Any:
         """Return the job's result, or raise what it raised, or :class:`BudgetEnded` in time."""
+        # Future.result() sleeps on through what a signal handler settles while it sets about to
+        # wait, so that a cancelled call would not end at once.
+        gate = threading.Lock()
+        gate.acquire()
+        self.add_done_callback(lambda _: gate.release())
         key = budget.on_abort(self.leave)
         try:
-            return self.result(min(budget.remaining(), LONGEST_WAIT))
-        except FutureTimeout:
-            if self.done() and not self.left:
-                raise  # the job itself raised a TimeoutError
-            raise BudgetEnded from None
+            if not self.done():
+                gate.acquire(timeout=min(budget.remaining(), LONGEST_WAIT))
+            if not self.done():
+                raise BudgetEnded
+            return self.result()
         except CancelledError:
             raise BudgetEnded from None
         finally:
             budget.off_abort(key)
+            del self  # what is raised here holds this frame, and must not hold itself through it
 
 
 @dataclass(frozen=True)
@@ -167,12 +180,14 @@ class DeliveryExecutor(Executor):
             if job.left:
                 budget.abort()
                 self._write_off(job)
-                if job.cancelled() and isinstance(error, BudgetEnded):
+                waited_in_vain = job.cancelled() and not budget.cancelled
+                if waited_in_vain and isinstance(error, BudgetEnded):
                     raise _saturated("no worker was free before the deadline") from None
             raise
         finally:
             if lender:
                 self._take_back()
+            del job  # as in Job.wait
 
     def statistics(self) -> WorkerStatistics:
         """Return a snapshot of the counters."""

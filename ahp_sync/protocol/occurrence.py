@@ -10,6 +10,7 @@ from typing import Any, Mapping, Optional, Union
 
 from ahp_sync.errors import InvalidEvent
 from ahp_sync.protocol.events import EVENTS
+from ahp_sync.protocol.uri import URI
 from ahp_sync.protocol.validation import event_problem
 from ahp_sync.protocol.values import plain
 
@@ -18,10 +19,7 @@ __all__ = ["Harness", "Origin", "Session", "new_id"]
 #: A session: its id, or the whole object of the protocol (``{"id": …, "cwd": …}``).
 Session = Union[str, Mapping[str, Any]]
 
-_URI = re.compile(
-    r"[A-Za-z][A-Za-z0-9+.\-]*:(?:[A-Za-z0-9\-._~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+"
-    r"(?:#(?:[A-Za-z0-9\-._~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*)?"
-)
+_URI = re.compile(URI)
 _OWN = ("id", "source", "type", "time", "harness")
 
 

@@ -50,7 +50,7 @@ def tool_after(
         prefix = f"{payload['call']['id']}-output"
         items = [] if output is None else [text_message(output, role="tool", prefix=prefix)]
     if execution is None:
-        execution = _EXECUTIONS.get(outcome, {"status": "executed"})
+        execution = _NOT_RUN if outcome == "denied" else {"status": "executed"}
     return {
         **payload,
         "outcome": outcome,
@@ -60,8 +60,8 @@ def tool_after(
     }
 
 
-# What an outcome implies where the host says nothing else: a denied call was not executed.
-_EXECUTIONS: dict[str, dict[str, str]] = {"denied": {"status": "skipped", "reason": "policy"}}
+# What "denied" implies where the host says nothing else.
+_NOT_RUN = {"status": "skipped", "reason": "policy"}
 
 
 def session_start(

@@ -3,67 +3,32 @@
 They are small and hold no reference, so that the pure-Python validator stays cheap (design
 decision 6). An event's document covers what a call brings along; ``id``, ``source``, ``type``,
 ``time`` and ``harness`` are made or checked by the client itself. ``format`` is not relied on
-(field bug F64). ``$`` alone would let a trailing newline pass in Python, hence ``END``.
+(field bug F64).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from ahp_sync.protocol.manifest_schema import MANIFEST
+from ahp_sync.protocol.mcp_schema import MCP
+from ahp_sync.protocol.schema_forms import (
+    BOOLEAN,
+    COUNT,
+    END,
+    NAME,
+    OBJECT,
+    REVERSE_DNS,
+    TEXT,
+    Schema,
+    array,
+    closed,
+    forbidden,
+    one_of,
+    opened,
+    when,
+    without,
+)
 
-__all__ = ["EFFECT_SCHEMAS", "EVENT_SCHEMAS", "REVERSE_DNS"]
-
-Schema = dict[str, Any]
-
-END = "$(?!\\n)"
-#: A dotted name of two labels or more (R-EXT-01).
-REVERSE_DNS = f"^(?:[A-Za-z][A-Za-z0-9_-]*\\.)+[A-Za-z][A-Za-z0-9_-]*{END}"
-
-TEXT: Schema = {"type": "string"}
-NAME: Schema = {"type": "string", "minLength": 1}
-BOOLEAN: Schema = {"type": "boolean"}
-COUNT: Schema = {"type": "integer", "minimum": 0}
-OBJECT: Schema = {"type": "object"}
-
-
-def one_of(*words: str) -> Schema:
-    """A string that is one of ``words``."""
-    return {"type": "string", "enum": list(words)}
-
-
-def array(items: Schema, **more: Any) -> Schema:
-    """An array of ``items``."""
-    return {"type": "array", "items": items, **more}
-
-
-def closed(required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
-    """An object with these members and no other."""
-    return {**opened(required, optional), "additionalProperties": False}
-
-
-def opened(required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
-    """An object with these members, and whatever else."""
-    return {
-        "type": "object",
-        "required": list(required),
-        "properties": {**required, **(optional or {})},
-    }
-
-
-def when(member: str, values: list[str], then: Schema, otherwise: Schema | None = None) -> Schema:
-    """``then`` applies where ``member`` has one of ``values``, ``otherwise`` elsewhere."""
-    condition = {"required": [member], "properties": {member: {"enum": values}}}
-    return {"if": condition, "then": then, **({"else": otherwise} if otherwise else {})}
-
-
-def forbidden(*members: str) -> dict[str, Any]:
-    """Properties that must not be there; each costs nothing where it is absent."""
-    return {member: {"not": {}} for member in members}
-
-
-def without(*members: str) -> Schema:
-    """None of ``members`` is there."""
-    return {"properties": forbidden(*members)}
-
+__all__ = ["EFFECT_SCHEMAS", "EVENT_SCHEMAS"]
 
 SYNTHESIZED = {"synthesized": BOOLEAN}
 COUNTERS: Schema = {"type": "object", "additionalProperties": COUNT}
@@ -75,7 +40,7 @@ IDENTITY = closed({"id": NAME}, SYNTHESIZED)
 MEDIA_TYPE: Schema = {
     "type": "string",
     "minLength": 1,
-    "not": {"pattern": "^(?:[Tt][Ee][Xx][Tt]/|[^/]+/(?:[^;]+\\+)?[Jj][Ss][Oo][Nn](?:;|$))"},
+    "not": {"pattern": "^(?:[Tt][Ee][Xx][Tt]/|[^/]+/(?:[^;]+\\+)?[Jj][Ss][Oo][Nn](?:;|\\n?$))"},
 }
 GAP = closed({"reason": NAME}, {"path": NAME})
 MEASURES = {"size": COUNT, "sha256": {"type": "string", "pattern": f"^[a-f0-9]{{64}}{END}"}}
@@ -134,15 +99,6 @@ ENVELOPE: dict[str, Schema] = {
     "extensions": EXTENSIONS,
     **SYNTHESIZED,
 }
-CONNECTION = opened({"transport": NAME}, {"gaps": array(OBJECT, minItems=1)})
-MCP = closed(
-    {
-        "server": closed({"id": NAME}, {"name": NAME}),
-        "toolName": NAME,
-        "provenance": one_of("runtime", "inferred"),
-        "connection": CONNECTION,
-    }
-)
 # The origin decides about ``mcp``; the branch for native tools is tried first and is the cheap one.
 TOOL: Schema = {
     "anyOf": [
@@ -247,7 +203,7 @@ EVENT_SCHEMAS: dict[str, Schema] = {
                 "session": SESSION,
                 "trigger": one_of("startup", "resume", "clear", "compact", "fork"),
                 "permissionMode": NAME,
-                "manifest": OBJECT,
+                "manifest": MANIFEST,
                 "items": array(MESSAGE),
             },
             {**ENVELOPE, "resumedFrom": IDENTITY, **forbidden("tool", "outcome")},

@@ -86,7 +86,7 @@ class HttpBackend(Registrable):
         self._attempts: Counter[Any] = Counter()
         self._connections: List[Connection] = []
         self._threads: List[threading.Thread] = []
-        self._closing = False
+        self._listening: Optional[socket.socket] = None
         self._started = False
         self._steps: Optional[Steps] = None
         self._function: Optional[Callable[[ReceivedRequest], Any]] = None
@@ -121,21 +121,19 @@ class HttpBackend(Registrable):
         if self._listener.fileno() < 0:
             self._listener = _bind(self._address[1])
         self._listener.listen(512)
+        self._listening = self._listener
         self._start(self._accept, self._listener)
 
     def down(self) -> None:
         """Close the listener and every connection: from now on connections are refused."""
-        listener = self._listener
-        self._wake(listener)
-        listener.close()
+        self._stop_listening()
+        self._listener.close()
         self._shut_connections()
         self._listener = _bind(self._address[1])
 
     def close(self) -> None:
         """End everything; repeatable. Raises :class:`RuntimeError` if a thread does not end."""
-        with self._changed:
-            self._closing = True
-        self._wake(self._listener)
+        self._stop_listening()
         for sock in (self._listener, *self._fillers):
             sock.close()
         self._shut_connections()
@@ -245,35 +243,40 @@ class HttpBackend(Registrable):
             except OSError:
                 return
             with self._changed:
-                closing = self._closing or listener is not self._listener
-                if not closing:
+                wanted = listener is self._listening
+                if wanted:
                     connection = Connection(len(self._connections) + 1, sock)
                     self._connections.append(connection)
                     self._changed.notify_all()
-            if closing:
+            if not wanted:
                 sock.close()
                 return
             self._start(self._serve, connection)
 
-    def _wake(self, listener: socket.socket) -> None:
-        """Let the thread that accepts on ``listener`` see that it is over."""
-        with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
+    def _stop_listening(self) -> None:
+        """Let the thread that accepts see that it is over."""
+        with self._changed:
+            self._listening = None
+        try:
+            self._listener.shutdown(socket.SHUT_RDWR)
+        except OSError:  # not listening, or a system that shuts no listeners (macOS)
+            with contextlib.suppress(OSError), socket.socket() as sock:
+                sock.settimeout(1.0)
+                sock.connect(self._address)
 
     def _shut_connections(self) -> None:
         for connection in list(self._connections):
             connection.shut()
 
     def _serve(self, connection: Connection) -> None:
-        by = "client"
         try:
             if self._at_accept(connection):
                 self._answer_all(connection)
         except ConnectionOver:
-            by = "backend" if self._closing else "client"
+            pass
         finally:
+            connection.close("backend" if connection.is_shut else "client")
             with self._changed:
-                connection.close(by)
                 self._changed.notify_all()
 
     def _at_accept(self, connection: Connection) -> bool:

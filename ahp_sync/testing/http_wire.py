@@ -50,7 +50,8 @@ class Connection:
         self.peer_certificate: Optional[Dict[str, Any]] = None
         self._sock = sock
         self._buffer = b""
-        self._shut = False
+        #: Whether the backend ends it from outside.
+        self.is_shut = False
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def handshake(self, context: ssl.SSLContext) -> None:
@@ -60,7 +61,7 @@ class Connection:
                 self._sock, server_side=True, do_handshake_on_connect=False
             )
             self._sock = wrapped
-            if self._shut:
+            if self.is_shut:
                 raise ConnectionOver
             wrapped.do_handshake()
             self.peer_certificate = wrapped.getpeercert()
@@ -144,7 +145,7 @@ class Connection:
 
     def shut(self) -> None:
         """Wake the thread that is blocked on this connection: for the backend's close only."""
-        self._shut = True
+        self.is_shut = True
         with contextlib.suppress(OSError):
             # Not SSLSocket.shutdown(), which takes the TLS state from under the other thread.
             socket.socket.shutdown(self._sock, socket.SHUT_RDWR)

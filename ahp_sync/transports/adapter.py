@@ -45,6 +45,9 @@ class Attempt(urllib3.Timeout):
         super().__init__()
         self.budget = budget
         self.answer: Optional[http.client.HTTPResponse] = None
+        #: Whether the answer was read to its end, set by who reads it; only then may the connection
+        #: serve again. (That the answer is closed says nothing: urllib3 closes what it gives up.)
+        self.complete = False
         #: Whether it went out on a connection that had served before.
         self.reused = False
         self._connection: Optional[_Connection] = None
@@ -83,8 +86,9 @@ class Attempt(urllib3.Timeout):
             return
         self.budget.off_abort(self._key)
         connection.attempt = None
-        read = self.answer is not None and self.answer.isclosed()
-        if read and not self.budget.ended:
+        if self.answer is not None:
+            self.answer.close()  # one that ends with the connection outlives it otherwise
+        if self.complete and not self.budget.ended:
             self._pool.give_back(connection)
         else:
             connection.close()
@@ -98,6 +102,7 @@ class _Reader(io.RawIOBase):
         self._file: Any = sock.makefile("rb", buffering=0)
         self._attempt = attempt
         self._room = RESPONSE_CAP + _FRAMING_CAP
+        self.ended = False
 
     def readable(self) -> bool:
         return True
@@ -110,6 +115,7 @@ class _Reader(io.RawIOBase):
         self._socket.settimeout(self._attempt.left())
         count: Optional[int] = self._file.readinto(buffer)
         self._room -= count or 0
+        self.ended = count == 0
         return count
 
     def close(self) -> None:
@@ -121,10 +127,10 @@ class _Source:
     """What ``http.client`` takes for a socket when it builds a response."""
 
     def __init__(self, reader: _Reader) -> None:
-        self._reader = reader
+        self.reader = reader
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(self._reader)
+        return io.BufferedReader(self.reader)
 
 
 def _response(source: Any, _: socket.socket, **kwargs: Any) -> http.client.HTTPResponse:
@@ -214,6 +220,8 @@ class _Connection(HTTPConnection):
         finally:
             del self.response_class
         attempt.answer = answer
+        if source.reader.ended:  # http.client takes the end of the stream for that of the header
+            raise http.client.IncompleteRead(b"")
         if answer.msg.defects:
             answer.close()
             raise OperationalFailure(

@@ -103,7 +103,11 @@ class Child:
                 self.status = os.waitstatus_to_exitcode(status)
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to the whole group. A forked copy of this object sends nothing."""
+        """Send a signal to the whole group. A forked copy of this object sends nothing.
+
+        The group's id is ours for as long as it has a member or an unreaped leader. Where a host
+        reaps for us, this should follow the exit at once.
+        """
         if os.getpid() == self._owner:
             with suppress(OSError):  # nobody is left in it, or it is not ours to end
                 os.killpg(self.pid, number)

@@ -100,15 +100,16 @@ def _proxy(backend: Backend, proxies: Mapping[str, str], trust_env: bool) -> Opt
     endpoint = backend.transport
     if not isinstance(endpoint, HttpEndpoint) or not (proxies or trust_env):
         return None
-    from requests.utils import get_environ_proxies, prepend_scheme_if_needed, select_proxy
+    from requests.utils import get_environ_proxies, select_proxy
 
     named = dict(proxies)
     if trust_env:
         named = {**get_environ_proxies(endpoint.url, no_proxy=None), **named}
-    proxy = select_proxy(endpoint.url, named)
+    proxy: Optional[str] = select_proxy(endpoint.url, named)
     if not proxy:
         return None
-    proxy = prepend_scheme_if_needed(proxy, "http")
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"
     if not proxy.lower().startswith(("http://", "https://")):
         raise ValueError("proxies: a proxy's URL must begin with http:// or https://")
     return proxy

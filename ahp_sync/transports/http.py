@@ -91,7 +91,7 @@ class HttpTransport:
         budget.check()
         try:
             response = self._adapter.send(request, stream=True, timeout=attempt)  # type: ignore[arg-type]
-            return self._read(response, message.rpc_id)
+            return self._read(response, attempt, message.rpc_id)
         except (BudgetEnded, OperationalFailure):
             raise
         except Exception as error:
@@ -103,12 +103,14 @@ class HttpTransport:
         finally:
             attempt.release()
 
-    def _read(self, response: requests.Response, rpc_id: Optional[str]) -> Optional[Reply]:
+    def _read(
+        self, response: requests.Response, attempt: Attempt, rpc_id: Optional[str]
+    ) -> Optional[Reply]:
         status = response.status_code
         if not 200 <= status < 300:
-            raise self._refusal(response, rpc_id)
+            raise self._refusal(response, attempt, rpc_id)
         if rpc_id is None:
-            _body(response, _PIECE)
+            _body(response, attempt, _PIECE)
             return None
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding.strip().lower() not in ("identity", ""):
@@ -118,7 +120,7 @@ class HttpTransport:
                 "the answer is compressed although that was not asked for",
                 http_status=status,
             )
-        body = _body(response, RESPONSE_CAP)
+        body = _body(response, attempt, RESPONSE_CAP)
         if body and not _JSON_TYPE.match(response.headers.get("Content-Type", "")):
             raise OperationalFailure(
                 FailureClass.MALFORMED,
@@ -129,12 +131,14 @@ class HttpTransport:
             )
         return Reply(body, {"http_status": status})
 
-    def _refusal(self, response: requests.Response, rpc_id: Optional[str]) -> OperationalFailure:
+    def _refusal(
+        self, response: requests.Response, attempt: Attempt, rpc_id: Optional[str]
+    ) -> OperationalFailure:
         """Return the failure for a status outside 2xx, under which no result counts (R-HTTP-04)."""
         status = response.status_code
         body = b""
         try:
-            body = _body(response, _PIECE)
+            body = _body(response, attempt, _PIECE)
         except OperationalFailure:
             pass  # too much of it to be worth reading
         failure = _status_failure(status, body)
@@ -148,7 +152,7 @@ class HttpTransport:
         return failure
 
 
-def _body(response: requests.Response, cap: int) -> bytes:
+def _body(response: requests.Response, attempt: Attempt, cap: int) -> bytes:
     declared = response.headers.get("Content-Length", "")
     if declared.isdigit() and len(declared) < 20 and int(declared) > cap:
         raise _too_large(cap)
@@ -158,6 +162,7 @@ def _body(response: requests.Response, cap: int) -> bytes:
         if size > cap:
             raise _too_large(cap)
         pieces.append(piece)
+    attempt.complete = True
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -241,6 +246,7 @@ _FAULTS: tuple[tuple[type[BaseException], _Fault], ...] = (
     (http.client.IncompleteRead, _TRUNCATED),
     (http.client.RemoteDisconnected, _LOST),
     (http.client.HTTPException, _BAD_HTTP),
+    (urllib3.exceptions.InvalidHeader, _BAD_HTTP),
     (urllib3.exceptions.ProxyError, _PROXY),
     (requests.exceptions.ProxyError, _PROXY),
     (requests.exceptions.Timeout, _TIMED_OUT),

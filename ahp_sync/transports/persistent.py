@@ -52,6 +52,7 @@ class PersistentProcess:
         self._pending: Optional[_Exchange] = None
         self._retired = False
         self._closed = False
+        self._owner_knows = False
         self._sent_ids: OrderedDict[str, None] = OrderedDict()
         self._noise = 0
         self._cut_off: Optional[OperationalFailure] = None
@@ -123,9 +124,11 @@ class PersistentProcess:
     # What the process tells, on its own thread
 
     def started(self) -> None:
+        self._owner_knows = True
         self._owner.ready(self)
 
     def not_started(self, failure: OperationalFailure) -> None:
+        self._owner_knows = True
         self._owner.not_started(self, failure)
 
     def received(self, chunk: bytes) -> None:
@@ -162,7 +165,10 @@ class PersistentProcess:
         self.retire(closed_failure())
 
     def ended(self) -> None:
-        self.retire(lost_failure())  # only if the thread itself failed does anybody hear this
+        # Only if the thread itself failed does anybody hear of this.
+        if not self._owner_knows:
+            self.not_started(lost_failure())
+        self.retire(lost_failure())
 
     def _expect_exit(self, code: str, detail: str) -> None:
         if self._pending is None:
@@ -207,8 +213,9 @@ class PersistentProcess:
 
     def _exited(self, status: Optional[int]) -> OperationalFailure:
         how = "its status is unknown" if status is None else f"with status {status}"
+        # A regular exit is a connection lost; only another status is the process's own failure.
         return OperationalFailure(
-            FailureClass.PROCESS,
+            FailureClass.CONNECTION if status == 0 else FailureClass.PROCESS,
             "exited",
             f"the backend process exited before it answered: {how}",
             retryable=True,

@@ -117,7 +117,10 @@ class BackendProcess:
         try:
             self._live()
         except Forked:
-            return  # the parent's listener is told by the parent
+            # A copy of the parent's greenlet, which is to do and to tell nothing. It can't return
+            # either: threading forgot it at the fork, and would complain. Without a timer, this
+            # wait does not keep gevent's loop alive.
+            threading.Event().wait()
         except Exception:  # a thread of ours must not end with a traceback on stderr
             _log.exception("the thread of backend process %r failed", self.name)
         self._listener.ended()

@@ -75,6 +75,7 @@ class Pump:
         self._kill_at = math.inf
         self._end_asked = False
         self._is_finishing = False
+        self._waits_for_exit = False
         self._owner = os.getpid()
         self._start(launch)
 
@@ -89,12 +90,6 @@ class Pump:
                 raise launch_failure(launch, error) from error
             self._child = Child(launch)
             undo.pop_all()
-        self._watch(self._wake.reader, self._on_wake)
-        self._watch(self._child.stdout, self._read_stdout)
-        self._watch(self._child.stderr, self._read_stderr)
-        self._waits_for_exit = self._child.pidfd >= 0
-        if self._waits_for_exit:
-            self._watch(self._child.pidfd, self._on_exit)
 
     # For any thread
 
@@ -146,6 +141,7 @@ class Pump:
         Raises :class:`Forked`, having touched nothing, once it notices that.
         """
         try:
+            self._watch_all()
             if not self._end_asked:
                 self._listener.started()
             self._serve()
@@ -161,6 +157,14 @@ class Pump:
         """Return the end of what came through stderr since the last time; None if nothing did."""
         self._read_stderr()
         return self._stderr.take()
+
+    def _watch_all(self) -> None:
+        self._watch(self._wake.reader, self._on_wake)
+        self._watch(self._child.stdout, self._read_stdout)
+        self._watch(self._child.stderr, self._read_stderr)
+        if self._child.pidfd >= 0:
+            self._watch(self._child.pidfd, self._on_exit)
+            self._waits_for_exit = True
 
     def _serve(self) -> None:
         while not self._end_asked:

@@ -442,6 +442,8 @@ def test_a_backend_goes_down_and_comes_up_again() -> None:
         line.close()
         with pytest.raises(ConnectionRefusedError):
             post(backend)
+        assert backend.wait_closed(GENEROUS)
+        assert [facts.closed_by for facts in backend.connection_log] == ["backend"]
         backend.up()
         assert post(backend)[0] == 200
 

@@ -104,9 +104,10 @@ def start() -> Iterator[Any]:
     processes = []
 
     def one(script: Any = "ok") -> tuple[StdioBackend, Process]:
-        backend = backends.setdefault(repr(script), StdioBackend(script))
-        processes.append(Process(backend))
-        return backend, processes[-1]
+        if repr(script) not in backends:
+            backends[repr(script)] = StdioBackend(script)
+        processes.append(Process(backends[repr(script)]))
+        return backends[repr(script)], processes[-1]
 
     yield one
     for process in processes:

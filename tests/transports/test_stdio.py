@@ -369,19 +369,25 @@ def test_nothing_begins_for_a_budget_that_has_ended(stage: Stage) -> None:
 # Exits
 
 
-@pytest.mark.parametrize("how", ["os._exit(0)", "os._exit(3)", "os.kill(os.getpid(), 9)"])
+@pytest.mark.parametrize(
+    ("how", "status"), [("os._exit(0)", 0), ("os._exit(3)", 3), ("os.kill(os.getpid(), 9)", -9)]
+)
 @pytest.mark.parametrize("leaves", ["", "grandchild(); "])
-def test_an_exit_before_the_answer_is_a_process_failure(
-    stage: Stage, system: None, how: str, leaves: str
+def test_an_exit_before_the_answer_is_a_failure(
+    stage: Stage, system: None, how: str, status: int, leaves: str
 ) -> None:
-    """F01, F03: whatever the status, and at once even if a grandchild holds the pipes."""
+    """F01, F03: whatever the status, and at once even if a grandchild holds the pipes.
+
+    Section 18: an abnormal exit is the process's failure; a regular one only loses the connection.
+    """
     transport = stage(python(f"read(); {leaves}print('why', file=sys.stderr, flush=True); {how}"))
     began = time.monotonic()
     failure = failure_of(lambda: transport.exchange(request(), Budget(GENEROUS)))
     assert time.monotonic() - began < GENEROUS / 2
-    assert (failure.failure_class, failure.code) == (FailureClass.PROCESS, "exited")
+    expected = FailureClass.PROCESS if status else FailureClass.CONNECTION
+    assert (failure.failure_class, failure.code) == (expected, "exited")
     assert failure.retryable
-    assert failure.exit_status == {"0)": 0, "3)": 3, "9)": -9}[how[-2:]]
+    assert failure.exit_status == status
     assert failure.stderr == "why\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import selectors
 import subprocess
 import sys
 import textwrap
@@ -149,7 +150,7 @@ def in_a_fork(job: object) -> int:
         try:
             job()  # type: ignore[operator]
             status = 0
-        except BaseException:  # noqa: BLE001 - the child must not go on with the tests
+        except BaseException:  # the child must not go on with the tests
             import traceback
 
             traceback.print_exc()
@@ -225,6 +226,23 @@ def test_a_pipe_that_a_forked_child_keeps_does_not_busy_us(stage: Stage) -> None
     began = time.process_time()
     assert os.waitpid(pid, 0)[1] == 0
     assert time.process_time() - began < 0.2
+
+
+def test_a_process_that_can_not_be_watched_is_ended(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A host at the limit of what the kernel watches for it is left with nothing running."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr(selectors.DefaultSelector, "register", full)
+    transport = stage(python(ECHO))
+    failure = failure_of(lambda: transport.exchange(request(), Budget(GENEROUS)))
+    assert (failure.failure_class, failure.code) == (FailureClass.PROCESS, "lost")
+    monkeypatch.undo()
+    eventually(lambda: not stage.pids())
+    assert "no space left" in caplog.text
 
 
 # Hosts

@@ -229,9 +229,10 @@ def test_a_caller_takes_what_is_free_first(
 
 def test_counts_below_one_are_refused() -> None:
     """A pool of nothing would wait for ever."""
-    for options in ({"processes": 0}, {"lanes": 0}):
-        with pytest.raises(ValueError, match="at least one"):
-            StdioTransport(python(ECHO), **options)
+    with pytest.raises(ValueError, match="at least one"):
+        StdioTransport(python(ECHO), processes=0)
+    with pytest.raises(ValueError, match="at least one"):
+        StdioTransport(python(ECHO), lanes=0)
 
 
 def test_processes_that_refuse_to_end_are_bounded(
