@@ -15,7 +15,7 @@ import os
 import shlex
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Set
 
 VERSION = "draft"
 
@@ -39,7 +39,7 @@ def objection_to(words: List[str]) -> Optional[str]:
     while words and words[0] in ("sudo", "nohup", "time"):
         words = words[1:]
     program = os.path.basename(words[0]) if words else ""
-    given = options(words[1:])
+    given = options_in(words[1:])
     if program == "rm" and given & {"r", "R", "recursive"} and given & {"f", "force"}:
         return "Deleting recursively by force is not allowed; name the files to delete."
     if program == "git" and "push" in words and given & {"f", "force"}:
@@ -61,7 +61,7 @@ def simple_commands(command: str) -> Iterator[List[str]]:
     yield words
 
 
-def options(words: List[str]) -> "set[str]":
+def options_in(words: List[str]) -> Set[str]:
     """Return the options among the words: long names, and each letter of the short ones."""
     found = set()
     for word in words:
@@ -77,14 +77,22 @@ def options(words: List[str]) -> "set[str]":
 
 def respond(message: Dict[str, Any]) -> Dict[str, Any]:
     """Return the response to a request."""
-    rpc_id, params = message["id"], message.get("params", {})
     if message.get("method") != "hooks/intercept":
-        return error_response(rpc_id, -32601, "unknown method")
+        return error_response(message["id"], -32601, "unknown method")
+    try:
+        return intercept(message["id"], message["params"])
+    except (KeyError, TypeError):
+        return error_response(message["id"], -32602, "invalid params")
+
+
+def intercept(rpc_id: Any, params: Dict[str, Any]) -> Dict[str, Any]:
+    """Return the response to the question whether something may be done."""
+    event = params["event"]
     if params["protocolVersion"] != VERSION:
         return error_response(rpc_id, -32001, "unsupported_protocol_version")
-    if params["event"]["type"] != "tool.before":
+    if event["type"] != "tool.before":
         return error_response(rpc_id, -32002, "unsupported_event")
-    reason = objection(params["event"]["tool"]["input"])
+    reason = objection(event["tool"]["input"])
     # No effects means "nothing against it". Only what the harness offers may be used.
     deny = reason is not None and "deny" in params["capabilities"]["effects"]
     effects = [{"type": "deny", "reason": reason}] if deny else []

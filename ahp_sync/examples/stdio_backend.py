@@ -50,17 +50,25 @@ def respond(line: bytes, policy: str) -> Optional[Dict[str, Any]]:
         return None
     if message.get("method") != "hooks/intercept":
         return error_response(message["id"], -32601, "unknown method")
-    params = message["params"]
+    try:
+        return intercept(message["id"], message["params"], policy)
+    except (KeyError, TypeError):
+        return error_response(message["id"], -32602, "invalid params")
+
+
+def intercept(rpc_id: Any, params: Dict[str, Any], policy: str) -> Dict[str, Any]:
+    """Return the response to the question whether something may be done."""
+    event = params["event"]
     if params["protocolVersion"] != VERSION:
-        return error_response(message["id"], -32001, "unsupported_protocol_version")
-    if params["event"]["type"] != "tool.before":
-        return error_response(message["id"], -32002, "unsupported_event")
-    reason = objection(params["event"]["tool"]["input"], policy)
+        return error_response(rpc_id, -32001, "unsupported_protocol_version")
+    if event["type"] != "tool.before":
+        return error_response(rpc_id, -32002, "unsupported_event")
+    reason = objection(event["tool"]["input"], policy)
     # No effects means "nothing against it". Only what the harness offers may be used.
     deny = reason is not None and "deny" in params["capabilities"]["effects"]
     effects = [{"type": "deny", "reason": reason}] if deny else []
     result = {"protocolVersion": VERSION, "effects": effects}
-    return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+    return {"jsonrpc": "2.0", "id": rpc_id, "result": result}
 
 
 def objection(tool_input: Dict[str, Any], policy: str) -> Optional[str]:
