@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+import json
+
+from ahp_sync.protocol.jsonrpc import CUT
+
 __all__ = ["redacted"]
 
+_HIDDEN = "[redacted]"
 # A shorter value is no secret, and replacing it would only spoil ordinary words.
 _SHORTEST = 6
 
 
 def redacted(text: str, secrets: tuple[str, ...]) -> str:
-    """Return ``text`` with every one of ``secrets`` in it replaced."""
+    """Return ``text`` with every one of ``secrets`` in it replaced.
+
+    They are looked for as they are and as JSON writes them, and at a cut also in part.
+    """
+    known = sorted(_spellings(secrets), key=len, reverse=True)
+    for spelling in known:
+        text = text.replace(spelling, _HIDDEN)
+    if text.endswith(CUT):
+        kept = text[: -len(CUT)]
+        text = kept[: len(kept) - _begun(kept, known)] + CUT
+    return text
+
+
+def _spellings(secrets: tuple[str, ...]) -> set[str]:
+    found = set()
     for secret in secrets:
         if len(secret) >= _SHORTEST:
-            text = text.replace(secret, "[redacted]")
-    return text
+            found.add(secret)
+            for only_ascii in (False, True):
+                escaped = json.dumps(secret, ensure_ascii=only_ascii)[1:-1]
+                found.update((escaped, escaped.replace("/", "\\/")))
+    return found
+
+
+def _begun(text: str, secrets: list[str]) -> int:
+    """Return how many characters at the end of ``text`` are the beginning of a secret."""
+    return max(
+        (
+            length
+            for secret in secrets
+            for length in range(_SHORTEST, len(secret))
+            if text.endswith(secret[:length])
+        ),
+        default=0,
+    )

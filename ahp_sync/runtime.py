@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Callable, Mapping, Sequence
 
-from ahp_sync.budget import Budget
+from ahp_sync.budget import LONGEST_WAIT, Budget
 from ahp_sync.chain import Route
 from ahp_sync.delivery import Delivery
 from ahp_sync.errors import ClientClosed
@@ -73,9 +73,9 @@ class Runtime:
             self.closed = True
             calls = list(self._calls)
         if not first:
-            self._done.wait(timeout)
+            self._done.wait(min(timeout, LONGEST_WAIT))
             return
-        budget = Budget(timeout)
+        budget = Budget(min(timeout, LONGEST_WAIT))
         for call in calls:
             call.cancel()
         _side_by_side([lambda t=t: t.close(budget) for t in self._owned], budget)  # type: ignore[misc]

@@ -53,7 +53,7 @@ class Job(Future):  # type: ignore[type-arg]  # Future is generic only for the t
         work, self._work = self._work, None
         try:
             if self._budget is not None:
-                self._budget.check()
+                self._check(self._budget)
             assert work is not None
             result = self._context.run(work)
         except BaseException as error:
@@ -61,6 +61,12 @@ class Job(Future):  # type: ignore[type-arg]  # Future is generic only for the t
             self._finish(self.set_exception, error.with_traceback(None))
         else:
             self._finish(self.set_result, result)
+
+    @staticmethod
+    def _check(budget: Budget) -> None:
+        if budget.expired and not budget.cancelled:  # in the queue: that was our own limit
+            raise _saturated("no worker was free before the deadline")
+        budget.check()
 
     @staticmethod
     def _finish(publish: Callable[[Any], None], what: Any) -> None:
@@ -206,7 +212,8 @@ class DeliveryExecutor(Executor):
         ``cancel_futures`` drops what is still queued. Safe to repeat and from several threads; a
         worker that is stuck is left behind as a daemon.
         """
-        ends_at = time.monotonic() + (self._shutdown_timeout if timeout is None else timeout)
+        seconds = self._shutdown_timeout if timeout is None else timeout
+        ends_at = time.monotonic() + min(seconds, LONGEST_WAIT)
         with self._lock:
             self._closed = True
             threads = list(self._threads)

@@ -3,7 +3,7 @@
     python http_backend.py [--port 8750] [--journal FILE]
 
 It listens on loopback, prints where, and answers every POST with one JSON-RPC response. Commands
-stand in the ``command`` of a tool's input. What it is only told about (``hooks/observe``) it appends
+stand in the ``command`` of a tool's input. What it is only told about (``hooks/observe``) it writes
 to the journal, one event a line.
 """
 
@@ -81,7 +81,7 @@ def respond(message: Dict[str, Any]) -> Dict[str, Any]:
         return error_response(message["id"], -32601, "unknown method")
     try:
         return intercept(message["id"], message["params"])
-    except (KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         return error_response(message["id"], -32602, "invalid params")
 
 

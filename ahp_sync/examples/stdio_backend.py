@@ -52,7 +52,7 @@ def respond(line: bytes, policy: str) -> Optional[Dict[str, Any]]:
         return error_response(message["id"], -32601, "unknown method")
     try:
         return intercept(message["id"], message["params"], policy)
-    except (KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         return error_response(message["id"], -32602, "invalid params")
 
 

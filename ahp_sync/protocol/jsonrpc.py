@@ -15,12 +15,15 @@ from typing import Any, Callable, NoReturn, Optional
 
 from ahp_sync.failure import FailureClass, OperationalFailure
 
-__all__ = ["MAX_DEPTH", "MAX_DIGITS", "answer_body", "encode", "parse_object", "sample"]
+__all__ = ["CUT", "MAX_DEPTH", "MAX_DIGITS", "answer_body", "encode", "parse_object", "sample"]
 
 #: The deepest nesting of arrays and objects that is read or sent.
 MAX_DEPTH = 100
 #: The longest number that is read or sent, in characters.
 MAX_DIGITS = 1000
+
+#: What stands at the end of a sample that is not the whole of it.
+CUT = "… (cut)"
 
 _SAMPLE_BYTES = 256
 # The C parser holds the interpreter for as long as it runs, and so the deadline of every thread: up
@@ -39,7 +42,7 @@ def encode(message: dict[str, Any]) -> bytes:
 def sample(body: bytes) -> str:
     """Return a bounded, printable piece of ``body`` for an audit record. It stays untrusted."""
     text = body[:_SAMPLE_BYTES].decode("utf-8", "backslashreplace")
-    return text + ("… (cut)" if len(body) > _SAMPLE_BYTES else "")
+    return text + (CUT if len(body) > _SAMPLE_BYTES else "")
 
 
 class _Refused(ValueError):

@@ -51,7 +51,7 @@ class Attempt(urllib3.Timeout):
         #: Whether it went out on a connection that had served before.
         self.reused = False
         self._connection: Optional[_Connection] = None
-        self._pool: Optional[_Pool] = None
+        self.pool: Optional[_Pool] = None
         self._key = 0
 
     def clone(self) -> Attempt:
@@ -71,7 +71,7 @@ class Attempt(urllib3.Timeout):
         connection.timeout = self.left()
         self.reused = not connection.is_closed
         self._connection = connection
-        self._pool = pool
+        self.pool = pool
         self._key = self.budget.on_abort(connection.abort)
 
     def release(self) -> None:
@@ -82,14 +82,14 @@ class Attempt(urllib3.Timeout):
         (R-HTTP-07, trap T-03).
         """
         connection, self._connection = self._connection, None
-        if connection is None or self._pool is None:
+        if connection is None or self.pool is None:
             return
         self.budget.off_abort(self._key)
         connection.attempt = None
         if self.answer is not None:
             self.answer.close()  # one that ends with the connection outlives it otherwise
         if self.complete and not self.budget.ended:
-            self._pool.give_back(connection)
+            self.pool.give_back(connection)
         else:
             connection.close()
 
@@ -143,19 +143,20 @@ class _Connection(HTTPConnection):
     attempt: Optional[Attempt] = None
     _lifeline: Optional[socket.socket] = None
     _held: Optional[list[bytes]] = None
-    _family: Optional[int] = None
 
     def _new_conn(self) -> socket.socket:
         attempt = self._serving()
+        pool = attempt.pool
+        assert pool is not None
         self._cut()
         sock = dial(
             self.host.strip("[]"),
             self.port or self.default_port,
             attempt.budget,
             self.socket_options or (),
-            self._family,
+            pool.family,
         )
-        self._family = sock.family
+        pool.family = sock.family
         sock.settimeout(attempt.left())
         # A duplicate, since a TLS handshake takes the socket away before we could shut it.
         self._lifeline = sock.dup() if isinstance(self, HTTPSConnection) else sock
@@ -270,6 +271,8 @@ class _Pool(HTTPConnectionPool):
 
     ConnectionCls = _Connection
     QueueCls = _Idle  # type: ignore[assignment]
+    #: The address family that answered last: the next connection tries it first (F55).
+    family: Optional[int] = None
 
     def urlopen(
         self,

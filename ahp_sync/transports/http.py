@@ -7,6 +7,7 @@ import http.client
 import re
 import ssl
 import time
+import urllib.parse
 from dataclasses import dataclass, replace
 from typing import Mapping, Optional
 
@@ -29,7 +30,6 @@ __all__ = ["HttpTransport"]
 _PIECE = 1 << 16
 _RETRYABLE_STATUS = frozenset({429, 502, 503, 504})
 _JSON_TYPE = re.compile(r"\s*application/(?:[^;,\s]+\+)?json\s*(?:;|\Z)", re.IGNORECASE)
-_NO_SECRETS: tuple[str, ...] = ()
 _DEFAULT_HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json",
@@ -58,12 +58,14 @@ class HttpTransport:
         self._credentials = Credentials(backend)
         self._adapter = DeadlineAdapter(url, proxy, context)
         self._url = url
+        self._secrets = _query_values(url)
 
     def exchange(self, message: Message, budget: Budget) -> Optional[Reply]:
         """Post ``message`` once. See ``Transport.exchange``."""
-        headers, secrets = dict(_DEFAULT_HEADERS), _NO_SECRETS
+        headers, secrets = dict(_DEFAULT_HEADERS), self._secrets
         if not self._credentials.empty:
-            headers, secrets = self._credentials.apply(headers)
+            headers, read = self._credentials.apply(headers)
+            secrets = (*secrets, *read)
         try:
             reply = self._post(message, headers, budget)
         except OperationalFailure as failure:
@@ -97,7 +99,9 @@ class HttpTransport:
         except Exception as error:
             budget.check()  # a socket that was shut at the end fails in many ways, none is news
             failure = _translated(error)
-            if failure.code == "connection_lost" and attempt.reused:
+            if failure.code == "connection_lost" and attempt.answer is not None:
+                failure = _TRUNCATED.failure()
+            elif failure.code == "connection_lost" and attempt.reused:
                 failure.retry_after = 0.0  # the backend had dropped an idle connection (F22)
             raise failure from None
         finally:
@@ -141,6 +145,8 @@ class HttpTransport:
             body = _body(response, attempt, _PIECE)
         except OperationalFailure:
             pass  # too much of it to be worth reading
+        if status < 200:
+            attempt.complete = False  # the answer proper is still to come, and for nobody
         failure = _status_failure(status, body)
         if rpc_id is not None and failure.failure_class is FailureClass.HTTP_STATUS:
             failure = _remote_error(body, rpc_id) or failure
@@ -150,6 +156,14 @@ class HttpTransport:
         if failure.retryable:
             failure.retry_after = _retry_after(response.headers)
         return failure
+
+
+def _query_values(url: str) -> tuple[str, ...]:
+    """Return what stands in the query of ``url``, where tokens are put at times (F51)."""
+    query = urllib.parse.urlsplit(url).query
+    decoded = [value for _, value in urllib.parse.parse_qsl(query)]
+    raw = [pair.partition("=")[2] for pair in query.split("&")]
+    return tuple({value for value in (*decoded, *raw) if value})
 
 
 def _body(response: requests.Response, attempt: Attempt, cap: int) -> bytes:

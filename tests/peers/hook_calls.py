@@ -1,4 +1,4 @@
-"""Calls of the client's typed methods, drawn at random: valid ones, and ones with a bad argument."""
+"""Calls of the client's typed methods, drawn at random: valid ones, and spoiled ones."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ahp_sync.protocol.events import EVENTS
+
 Call = tuple[str, dict[str, Any]]
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
-NUMBER = st.integers() | st.integers(10**18, 10**30) | st.floats(allow_nan=False, allow_infinity=False)
+NUMBER = (
+    st.integers() | st.integers(10**18, 10**30) | st.floats(allow_nan=False, allow_infinity=False)
+)
 JSON = st.recursive(
     st.none() | st.booleans() | NUMBER | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
@@ -39,7 +43,15 @@ def obj(required: dict[str, Any], optional: Any = None) -> Any:
 # --- content ----------------------------------------------------------------------------------
 
 MEDIA = st.sampled_from(
-    ["image/png", "application/pdf", "application/jsonl", "image/svg+xml", "AUDIO/ogg; a=b", "x", "Ü"]
+    [
+        "image/png",
+        "application/pdf",
+        "application/jsonl",
+        "image/svg+xml",
+        "AUDIO/ogg; a=b",
+        "x",
+        "Ü",
+    ]
 )
 SELECTION = st.sampled_from(["metadata", "omit"])
 MEASURES = {"size": COUNT, "sha256": st.text("0123456789abcdef", min_size=64, max_size=64)}
@@ -55,7 +67,9 @@ PART = (
     | obj({**FILE_HEAD, "selection": SELECTION}, {**PART_MORE, **MEASURES})
 )
 ROLE = st.sampled_from(["system", "developer", "user", "assistant", "tool"])
-MESSAGES = st.lists(obj({"id": NAME, "role": ROLE, "parts": st.lists(PART, max_size=2)}, FLAG), max_size=2)
+MESSAGES = st.lists(
+    obj({"id": NAME, "role": ROLE, "parts": st.lists(PART, max_size=2)}, FLAG), max_size=2
+)
 
 # --- what all calls share -----------------------------------------------------------------------
 
@@ -64,7 +78,9 @@ EXTENSIONS = st.dictionaries(
     JSON,
     max_size=2,
 )
-ZONE = st.timedeltas(timedelta(hours=-23), timedelta(hours=23)).map(timezone) | st.just(timezone.utc)
+ZONE = st.timedeltas(timedelta(hours=-23), timedelta(hours=23)).map(timezone) | st.just(
+    timezone.utc
+)
 TIME = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONE)
 SESSION = NAME | obj(
     {"id": NAME},
@@ -100,7 +116,10 @@ def connection(transport: Any, members: dict[str, Any]) -> Any:
         return {**whole, **({"gaps": gaps} if gaps else {})}
 
     return st.builds(
-        build, obj({"transport": transport, **members}), st.sets(st.sampled_from(sorted(members))), NAME
+        build,
+        obj({"transport": transport, **members}),
+        st.sets(st.sampled_from(sorted(members))),
+        NAME,
     )
 
 
@@ -136,7 +155,9 @@ SKIPPED = obj({"status": "skipped", "reason": "supplied_result"}) | obj(
     {"detail": NAME},
 )
 EXECUTED = obj({"status": "executed"})
-FAULT = obj({"message": NAME, "class": NAME}, {"code": NAME, "status": NAME | st.integers(), "native": JSON})
+FAULT = obj(
+    {"message": NAME, "class": NAME}, {"code": NAME, "status": NAME | st.integers(), "native": JSON}
+)
 FILE_CHANGE = (
     obj({"path": NAME, "change": "created"}, {"after": PART})
     | obj({"path": NAME, "change": "modified"}, {"before": PART, "after": PART})
@@ -149,10 +170,15 @@ RAN = {
 }
 SAID = obj({}, {"output": TEXT}) | obj({"items": MESSAGES})
 ENDED = (
-    obj({"outcome": st.sampled_from(["ok", "cancelled", "timeout"])}, {"execution": EXECUTED, **RAN})
+    obj(
+        {"outcome": st.sampled_from(["ok", "cancelled", "timeout"])}, {"execution": EXECUTED, **RAN}
+    )
     | obj({"outcome": st.sampled_from(["ok", "cancelled", "timeout"]), "execution": SKIPPED})
     | obj({"outcome": "error", "error": FAULT}, RAN)
-    | obj({"outcome": "denied"}, {"execution": obj({"status": "skipped", "reason": "policy"}, {"detail": NAME})})
+    | obj(
+        {"outcome": "denied"},
+        {"execution": obj({"status": "skipped", "reason": "policy"}, {"detail": NAME})},
+    )
 )
 
 
@@ -169,7 +195,11 @@ MANIFEST = obj(
     {
         "events": st.just(
             [
-                {"event": "tool.before", "modes": ["intercept", "observe"], "capabilities": {"effects": ["deny"]}},
+                {
+                    "event": "tool.before",
+                    "modes": ["intercept", "observe"],
+                    "capabilities": {"effects": ["deny"]},
+                },
                 {"event": "session.end", "modes": ["observe"]},
             ]
         ),
@@ -218,18 +248,69 @@ VALID: st.SearchStrategy[Call] = st.sampled_from(sorted(METHODS)).flatmap(_calls
 
 LIKELY = st.sampled_from(
     [
-        *("", " ", "executed", "skipped", "policy", "other", "error", "ok", "denied", "fork", "mcp"),
+        *(
+            "",
+            " ",
+            "executed",
+            "skipped",
+            "policy",
+            "other",
+            "error",
+            "ok",
+            "denied",
+            "fork",
+            "mcp",
+        ),
         *("native", "http", "stdio", "_x", "_", "body", "metadata", "text", "attachment", "moved"),
-        *("text/plain", "text/html", "a/JSON", "a/json\n", "a/b+json;c", "url", "command", "tool.before"),
-        *("http://", "http:// x", "ftp://x", "observe", "intercept", "com.example\n", "a" * 64 + "\n"),
+        *(
+            "text/plain",
+            "text/html",
+            "a/JSON",
+            "a/json\n",
+            "a/b+json;c",
+            "url",
+            "command",
+            "tool.before",
+        ),
+        *(
+            "http://",
+            "http:// x",
+            "ftp://x",
+            "observe",
+            "intercept",
+            "com.example\n",
+            "a" * 64 + "\n",
+        ),
         *(0, -1, 1.5, 1e300, -0.0, True, False, None),
     ]
 )
 VALUE = LIKELY | JSON | st.builds(list) | st.builds(dict)
 MEMBER = st.sampled_from(
     [
-        *("id", "text", "body", "gap", "size", "sha256", "category", "synthesized", "detail", "reason"),
-        *("code", "mcp", "native", "status", "before", "after", "previousPath", "url", "gaps", "args"),
+        *(
+            "id",
+            "text",
+            "body",
+            "gap",
+            "size",
+            "sha256",
+            "category",
+            "synthesized",
+            "detail",
+            "reason",
+        ),
+        *(
+            "code",
+            "mcp",
+            "native",
+            "status",
+            "before",
+            "after",
+            "previousPath",
+            "url",
+            "gaps",
+            "args",
+        ),
         *("cwd", "name", "type", "counters", "capabilities", "modify", "identity", "limits", "x"),
     ]
 )
@@ -265,3 +346,96 @@ def _changed(draw: Any, call: Call) -> Call:
 
 
 CHANGED: st.SearchStrategy[Call] = VALID.flatmap(_changed)
+
+
+# --- parts on which our opinion and the SDK's should be the same ----------------------------------
+
+ANY_CONNECTION = obj(
+    {"transport": st.sampled_from(["http", "sse", "stdio", "_x", "_", "x", ""])},
+    {
+        "url": st.sampled_from(
+            ["http://a", "https://a:x", "ftp://a", "HTTP://a", "http://a b", ""]
+        ),
+        "command": TEXT,
+        "args": st.lists(TEXT, max_size=1),
+        "cwd": TEXT,
+        "address": TEXT,
+        "addressForm": TEXT,
+        "gaps": st.lists(
+            obj(
+                {
+                    "path": st.sampled_from(
+                        ["url", "command", "args", "cwd", "address", "addressForm"]
+                    )
+                },
+                {"reason": TEXT},
+            ),
+            max_size=3,
+        ),
+    },
+)
+TOOLS = obj(
+    {"origin": st.sampled_from(["native", "mcp"])},
+    {
+        "mcp": obj(
+            {
+                "server": obj({"id": TEXT}, {"name": NAME}),
+                "toolName": NAME,
+                "provenance": st.sampled_from(["runtime", "inferred"]),
+                "connection": CONNECTION | ANY_CONNECTION,
+            }
+        )
+    },
+)
+
+EFFECTS = ["deny", "allow", "ask", "modify", "return", "message", "inject", "flow"]
+TARGETS = ["input", "output", "prompt", "request", "response", "instructions", "summary"]
+CHANGES = obj({}, {"replace": st.booleans(), "merge": st.booleans()})
+FLOW = obj(
+    {"operations": st.lists(st.sampled_from(["stop", "continue"]), max_size=2)},
+    dict.fromkeys(("remainingContinuations", "continuationCount", "maxContinuations"), COUNT),
+)
+DELIVER = st.lists(st.sampled_from(["now", "next_turn"]), max_size=2)
+CAPABILITIES = obj(
+    {},
+    {
+        "effects": st.lists(st.sampled_from(EFFECTS), max_size=3),
+        "modify": st.dictionaries(st.sampled_from([*TARGETS, "content", "workspace"]), CHANGES),
+        "flow": FLOW,
+        "inject": obj({"context": obj({"append": st.booleans()}, {"deliverAt": DELIVER})}),
+        "elicitation": obj({}, {"form": OBJECT, "url": OBJECT}),
+    },
+)
+
+
+@st.composite
+def _entry(draw: Any) -> dict[str, Any]:
+    """A manifest's entry about one event; mostly one whose details fit its effects."""
+    entry = draw(
+        obj(
+            {
+                "event": st.sampled_from(sorted(EVENTS)),
+                "modes": st.lists(st.sampled_from(["observe", "intercept"]), max_size=2),
+            },
+            {"capabilities": CAPABILITIES},
+        )
+    )
+    capabilities = entry.get("capabilities", {})
+    if draw(st.booleans()):
+        for name, details in DETAILS.items():
+            capabilities.pop(name, None)
+            if name in capabilities.get("effects", ()):
+                capabilities[name] = draw(details)
+    return dict(entry)
+
+
+DETAILS: dict[str, Any] = {
+    "modify": st.sampled_from([*TARGETS, "content", "workspace"]).map(
+        lambda target: {target: {"replace": True, "merge": False}}
+    ),
+    "flow": FLOW,
+    "inject": st.just({"context": {"append": True, "deliverAt": ["now"]}}),
+}
+ENTRIES = _entry()
+
+SOURCES = st.from_regex(r"\A[a-z]{1,2}:(//)?[a-z0-9:@/?#\[\]!%. -]{0,12}\Z")

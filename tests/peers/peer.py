@@ -5,26 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
-from ahp_sync import AuditRecord, Client, Harness
-from ahp_sync.testing.registrations import hooks, intercept, observe
+from watching import eventually
+
+from ahp_sync import Client, Harness
+from ahp_sync.testing import AuditLog, hooks, intercept, observe
 
 PROGRAM = str(Path(__file__).with_name("sdk_backend.py"))
 #: For what is over soon, except where the machine is busy compiling the SDK for the first time.
 GENEROUS = 30.0
-
-
-class Sink:
-    """Keeps the audit records."""
-
-    def __init__(self) -> None:
-        self.records: list[AuditRecord] = []
-
-    def write(self, record: AuditRecord) -> None:
-        self.records.append(record)
 
 
 class Server:
@@ -48,7 +39,7 @@ class Peer:
 
     def __init__(self, kind: str, log: Path, url: str = "") -> None:
         self.kind = kind
-        self.sink = Sink()
+        self.records = AuditLog()
         self._url = url
         self._log = log
         self._seen = len(self._lines())
@@ -79,7 +70,7 @@ class Peer:
             hooks(*(entries or [self.entry()])),
             source="urn:example:peer-tests",
             harness=Harness("peer-tests", "1"),
-            audit=self.sink,
+            audit=self.records,
             observe_timeout=GENEROUS,
             **options,
         )
@@ -88,10 +79,12 @@ class Peer:
 
     def logged(self, method: str, count: int) -> list[dict[str, Any]]:
         """Wait until ``count`` messages of a method have come, and return their log entries."""
-        return eventually(
-            lambda: [line for line in self._lines()[self._seen :] if line["method"] == method],
-            lambda lines: len(lines) >= count,
-        )
+
+        def lines() -> list[dict[str, Any]]:
+            return [line for line in self._lines()[self._seen :] if line["method"] == method]
+
+        assert eventually(lambda: len(lines()) >= count, GENEROUS), f"only {lines()}"
+        return lines()
 
     def _lines(self) -> list[dict[str, Any]]:
         text = self._log.read_text() if self._log.exists() else ""
@@ -110,12 +103,3 @@ def asks(policy: str = "fail-closed", **more: Any) -> dict[str, Any]:
 def is_told(**more: Any) -> dict[str, Any]:
     """Return an observe subscription to everything."""
     return observe(**more)
-
-
-def eventually(look: Callable[[], Any], wanted: Callable[[Any], object]) -> Any:
-    """Look until what is seen is as wanted, and return it."""
-    until = time.monotonic() + GENEROUS
-    while not wanted(found := look()):
-        assert time.monotonic() < until, f"in {GENEROUS} s there was only {found!r}"
-        time.sleep(0.01)
-    return found

@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Iterator, Optional
+from collections.abc import Iterator
+from typing import Any, Optional
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hook_calls import VALID, Call
+from hook_calls import CHANGED, ENTRIES, SOURCES, TOOLS, VALID, Call
+from hypothesis import example, given, settings
 
-from ahp_sync import Client, Harness
-from ahp_sync.testing.registrations import hooks, intercept, observe
+from ahp_sync import Client, Harness, InvalidEvent
+from ahp_sync.testing import hooks, intercept, observe
 from ahp_sync.transports.base import Message, Reply
 
 runtime = pytest.importorskip(
     "agenthooksprotocol.runtime", reason="the official SDK is not installed (it needs Python 3.11)"
 )
-VALIDATOR = runtime.Validator()
+
+
+def cases(count: int) -> settings:
+    """The same cases in every run: a test that fails now and then helps nobody."""
+    return settings(max_examples=count, deadline=None, derandomize=True)
+
+
+VIEWS: list[dict[str, str]] = [
+    {"default": "body"},
+    {"default": "omit"},
+    {"default": "metadata", "text": "body", "images": "omit"},
+]
+BACKEND = {
+    "id": "com.example.recorder",
+    "transport": {"type": "http", "url": "http://127.0.0.1:9/"},
+    "subscriptions": [
+        *(intercept(content=view) for view in VIEWS),
+        *(observe(content=view) for view in VIEWS),
+        intercept(includeNative=True),
+        observe(includeNative=True),
+    ],
+}
 
 
 class Recorder:
-    """A transport of the host's own that keeps what goes through it, and agrees to everything."""
+    """A transport of the host's own that keeps what goes through it, and objects to nothing."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -36,39 +57,114 @@ class Recorder:
     def close(self, budget: object) -> None:
         pass
 
-def client_of(recorder):
-    views = [{"default": "body"}, {"default": "omit"}, {"default": "metadata", "text": "body", "images": "omit"}]
-    entry = {"id": "com.example.r", "transport": {"type": "http", "url": "http://127.0.0.1:9/"},
-      "subscriptions": [*(intercept(content=v) for v in views), *(observe(content=v) for v in views), observe(includeNative=True)]}
-    return Client(hooks(entry), source="urn:x", harness=Harness("h","1"), transports={"com.example.r": recorder})
 
-RECORDER = Recorder()
-CLIENT = client_of(RECORDER)
+class Bench:
+    """A client, what it sends, and the SDK's opinion of that."""
 
-@settings(max_examples=2000, deadline=None)
-@given(VALID)
-def test_valid(call):
-    method, arguments = call
-    RECORDER.messages.clear()
-    getattr(CLIENT, method)(**arguments)
-    assert RECORDER.messages
-    for m in RECORDER.messages:
-        kind = "observe-notification" if m.rpc_id is None else "intercept-request"
-        VALIDATOR.validate(kind, json.loads(m.body))
+    def __init__(self) -> None:
+        self.validator = runtime.Validator()
+        self._recorder = Recorder()
+        self._client = self.client()
 
-from hook_calls import CHANGED
-from ahp_sync import InvalidEvent
-@settings(max_examples=6000, deadline=None)
-@given(CHANGED)
-def test_changed(call):
-    method, arguments = call
-    RECORDER.messages.clear()
+    def client(self, **options: Any) -> Client:
+        options = {"source": "urn:example:bench", "harness": Harness("bench", "1"), **options}
+        return Client(hooks(BACKEND), transports={BACKEND["id"]: self._recorder}, **options)
+
+    def sent(self, call: Call, client: Optional[Client] = None) -> list[Message]:
+        """Make the call and return the messages it sent; none if the client refuses it."""
+        method, arguments = call
+        self._recorder.messages.clear()
+        try:
+            outcome = getattr(client or self._client, method)(**arguments)
+        except InvalidEvent:
+            assert not self._recorder.messages
+            return []
+        assert not outcome.failures
+        observers = len(VIEWS) + 1
+        expected = observers * 2 if outcome.event["type"] == "tool.before" else observers
+        assert len(self._recorder.messages) == expected
+        return list(self._recorder.messages)
+
+    def validate(self, messages: list[Message]) -> None:
+        """Raise what the SDK raises for a message that it takes for invalid."""
+        for message in messages:
+            kind = "observe-notification" if message.rpc_id is None else "intercept-request"
+            self.validator.validate(kind, json.loads(message.body))
+
+    def accepts(self, **members: Any) -> bool:
+        """Return whether the SDK takes an event with these members for valid."""
+        head = {"id": "e", "source": "urn:x", "time": "2026-01-01T00:00:00Z"}
+        event = {**head, "harness": {"name": "h", "version": "1"}, **members}
+        body = {"jsonrpc": "2.0", "method": "hooks/observe"}
+        params = {"protocolVersion": "draft", "event": event}
+        try:
+            self.validator.validate("observe-notification", {**body, "params": params})
+        except runtime.ProtocolError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+@cases(150)
+@given(call=VALID)
+def test_every_valid_call_is_sent_as_valid_messages(bench: Bench, call: Call) -> None:
+    """All arguments of the four typed methods, through every content view."""
+    messages = bench.sent(call)
+    assert messages, "refused"
+    bench.validate(messages)
+
+
+@cases(600)
+@given(call=CHANGED)
+@example(call=("tool_after", {"name": "x", "input": {}, "outcome": []}))
+@example(call=("session_start", {"session": "s", "manifest": {}}))
+def test_a_spoiled_call_is_refused_or_still_valid(bench: Bench, call: Call) -> None:
+    """R-ROLE-02: nothing that the SDK would refuse is ever sent."""
+    bench.validate(bench.sent(call))
+
+
+@cases(150)
+@given(tool=TOOLS)
+def test_a_tool_is_refused_where_the_sdk_refuses_it(bench: Bench, tool: dict[str, Any]) -> None:
+    """Section 5: an mcp connection is complete, or says what is missing; no more, no less."""
+    arguments = {"name": "x", "input": {}, **tool}
+    sent = bool(bench.sent(("tool_before", arguments)))
+    assert sent == bench.accepts(type="tool.before", call={"id": "c"}, path="p", tool=arguments)
+
+
+@cases(250)
+@given(entry=ENTRIES)
+def test_a_manifest_is_refused_where_the_sdk_refuses_it(
+    bench: Bench, entry: dict[str, Any]
+) -> None:
+    """R-CAP-06: what an event may grant, and which details belong to a grant."""
+    [message, *_] = bench.sent(("session_start", {"session": "s"}))
+    event = json.loads(message.body)["params"]["event"]
+    manifest = {**event["manifest"], "events": [entry]}
+    sent = bool(bench.sent(("session_start", {"session": "s", "manifest": manifest})))
+    assert sent == bench.accepts(**{**event, "manifest": manifest})
+
+
+@cases(150)
+@given(source=SOURCES)
+@example(source="http://a@b@c")
+@example(source="http://host:port")
+@example(source="http://[1::2::3]")
+@example(source="urn:example:x\n")
+def test_a_source_is_refused_at_construction_or_valid(bench: Bench, source: str) -> None:
+    """R-EVT-02: a source that is no URI would spoil every message."""
     try:
-        getattr(CLIENT, method)(**arguments)
-    except InvalidEvent:
-        assert not RECORDER.messages
+        client = bench.client(source=source)
+    except ValueError:
         return
-    assert RECORDER.messages
-    for m in RECORDER.messages:
-        kind = "observe-notification" if m.rpc_id is None else "intercept-request"
-        VALIDATOR.validate(kind, json.loads(m.body))
+    with client:
+        bench.validate(bench.sent(("tool_before", {"name": "x", "input": {}}), client))
