@@ -17,11 +17,12 @@ from ahp_sync.chain import Chain, Settled
 from ahp_sync.guard import Guard
 from ahp_sync.observation import observe
 from ahp_sync.outcome import Decision, Outcome
-from ahp_sync.protocol import payloads
+from ahp_sync.protocol import payloads, validation
 from ahp_sync.protocol.events import Mode
 from ahp_sync.protocol.occurrence import Harness, Origin, Session, session_object
 from ahp_sync.registration import Registration, RegistrationSource
 from ahp_sync.retry import RetryPolicy
+from ahp_sync.retry import prepare as prepare_retries
 from ahp_sync.runtime import Runtime
 from ahp_sync.tls import TLSIdentity
 from ahp_sync.transports.base import Transport
@@ -80,6 +81,10 @@ class Client:
     ) -> None:
         from ahp_sync.transports.factory import TransportFactory
 
+        # What is imported on first use is so now. A call would pay for it out of its budget, and a
+        # child forked amidst an import would wait for its end for ever (F14).
+        prepare_retries()
+        validation.prepare()
         self._registration = Registration.load(registration)
         self._origin = Origin(source, harness)
         self._retry = RetryPolicy() if retry is None else retry

@@ -16,7 +16,7 @@ from ahp_sync.failure import OperationalFailure
 if TYPE_CHECKING:
     import tenacity
 
-__all__ = ["RetryPolicy", "with_retries"]
+__all__ = ["RetryPolicy", "prepare", "with_retries"]
 
 T = TypeVar("T")
 
@@ -50,6 +50,13 @@ class RetryPolicy:
         positive_seconds(self.max_backoff, "max_backoff")
         if isinstance(self.jitter, bool) or self.jitter != 0:
             positive_seconds(self.jitter, "jitter")
+
+
+def prepare() -> None:
+    """Load tenacity, so that no call has to, and no fork meets it half loaded."""
+    import tenacity
+
+    assert tenacity
 
 
 def with_retries(attempt: Callable[[int], T], budget: Budget, policy: RetryPolicy) -> T:

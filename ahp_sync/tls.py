@@ -47,6 +47,8 @@ def client_context(identity: Optional[TLSIdentity]) -> ssl.SSLContext:
     if identity.cert_file is not None:
         cert = os.fspath(identity.cert_file)
         key = None if identity.key_file is None else os.fspath(identity.key_file)
+        if key is not None:  # OpenSSL does not say which of the two it can't read
+            _load("key_file", key, lambda: open(key, "rb").close())
         _load("cert_file", cert, lambda: context.load_cert_chain(cert, key, _no_password))
     return context
 

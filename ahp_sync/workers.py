@@ -16,6 +16,7 @@ import contextvars
 import queue
 import threading
 import time
+from collections import deque
 from concurrent.futures import CancelledError, Executor, Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, TypeVar
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 _IDLE_SECONDS = 60.0
 _QUEUED_PER_WORKER = 16
+_LENT_PER_WORKER = 4
 
 
 class _Left(BudgetEnded):
@@ -145,7 +147,10 @@ class DeliveryExecutor(Executor):
         self._name = name
         # Re-entrant: a finalizer that closes a forgotten client may run inside a locked section.
         self._lock = threading.RLock()
-        self._jobs: queue.SimpleQueue[Optional[Job]] = queue.SimpleQueue()
+        # A turn is True for each job in one of the two lines, and False to have a worker leave.
+        self._turns: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._jobs: deque[Job] = deque()
+        self._nested: deque[Job] = deque()  # goes first: a worker waits for each of them
         self._threads: set[threading.Thread] = set()
         self._live = 0  # workers that count against max_workers
         self._load = 0  # jobs queued, or running on a live worker
@@ -174,7 +179,11 @@ class DeliveryExecutor(Executor):
     def start(self, budget: Budget, work: Callable[[], Any]) -> Job:
         """Queue ``work`` and return its job, for :meth:`finish`. The two halves of :meth:`run`."""
         budget.check()
-        return self._enqueue(Job(work, budget))
+        try:
+            return self._enqueue(Job(work, budget))
+        except RuntimeError:
+            budget.check()  # who shuts down cancels first: then it is an end like any other
+            raise
 
     def finish(self, job: Job, budget: Budget) -> Any:
         """Wait for a job that :meth:`start` returned, as :meth:`run` does."""
@@ -217,21 +226,27 @@ class DeliveryExecutor(Executor):
         with self._lock:
             self._closed = True
             threads = list(self._threads)
-        while cancel_futures:
-            try:
-                job = self._jobs.get_nowait()
-            except queue.Empty:
-                break
-            if job is not None:
-                job.leave()
+        if cancel_futures:
+            self._drop_queued()
         for _ in threads:
-            self._jobs.put(None)
+            self._turns.put(False)
         if wait:
             for thread in threads:
                 if thread is not threading.current_thread():
-                    thread.join(max(0.0, ends_at - time.monotonic()))
+                    _join(thread, ends_at)
 
     # --- bookkeeping --------------------------------------------------------------------------
+
+    def _drop_queued(self) -> None:
+        while True:
+            try:
+                is_job = self._turns.get_nowait()
+            except queue.Empty:
+                return
+            if is_job:
+                self._next().leave()
+                with self._lock:
+                    self._load -= 1
 
     def _enqueue(self, job: Job) -> Job:
         with self._lock:
@@ -241,7 +256,9 @@ class DeliveryExecutor(Executor):
                 raise _saturated("the queue of deliveries is full")
             self._load += 1
             worker = self._hire()
-        self._jobs.put(job)
+            is_nested = threading.current_thread() in self._threads
+            (self._nested if is_nested else self._jobs).append(job)
+            self._turns.put(True)
         self._start(worker)
         return job
 
@@ -278,11 +295,13 @@ class DeliveryExecutor(Executor):
         self._start(worker)
 
     # A worker that itself calls a hook (from a token callback, say) waits for another worker. While
-    # it waits its own place is lent out, so that a pool of one does not wait for itself (F71).
+    # it waits its own place is lent out, so that a pool of one does not wait for itself (F71). That
+    # is bounded: calls that nest for ever end as saturated.
 
     def _lend(self) -> bool:
         with self._lock:
-            lends = threading.current_thread() in self._threads and self._lent < self._max_workers
+            is_worker = threading.current_thread() in self._threads
+            lends = is_worker and self._lent < self._max_workers * _LENT_PER_WORKER
             if lends:
                 self._lent += 1
                 self._live -= 1
@@ -303,19 +322,27 @@ class DeliveryExecutor(Executor):
     def _work(self) -> None:
         while True:
             try:
-                job = self._jobs.get(timeout=_IDLE_SECONDS)
+                is_job = self._turns.get(timeout=_IDLE_SECONDS)
             except queue.Empty:
                 if self._may_leave():
                     return
                 continue
-            if job is None:
+            if not is_job:
                 self._may_leave(closing=True)
                 return
+            job = self._next()
             job.run()
             stays = self._come_home(job)
             del job  # what it holds must not live as long as an idle worker
             if not stays:
                 return
+
+    def _next(self) -> Job:
+        """Return the job for a turn; there is one, since its line is joined first."""
+        try:
+            return self._nested.popleft()
+        except IndexError:
+            return self._jobs.popleft()
 
     def _come_home(self, job: Job) -> bool:
         """Count the job as done; returns whether this worker is still wanted."""
@@ -339,6 +366,18 @@ class DeliveryExecutor(Executor):
             self._live -= 1
             self._threads.discard(threading.current_thread())
             return True
+
+
+def _join(thread: threading.Thread, ends_at: float) -> None:
+    while True:
+        left = max(0.0, ends_at - time.monotonic())
+        try:
+            thread.join(left)
+            return
+        except RuntimeError:  # it can't be joined before whoever hired it has started it
+            if left == 0.0:
+                return
+            time.sleep(min(left, 0.001))
 
 
 def _saturated(detail: str) -> OperationalFailure:

@@ -94,8 +94,9 @@ def test_the_mock_sees_the_request_as_it_is_sent(
     [call] = mocked.calls
     assert call.request.method == "POST"
     assert call.request.headers["Content-Type"] == "application/json"
-    assert call.request.headers["Content-Length"] == str(len(call.request.body))
-    message = json.loads(call.request.body)
+    body = call.request.body or b""
+    assert call.request.headers["Content-Length"] == str(len(body))
+    message = json.loads(body)
     assert (message["method"], message["id"]) == ("hooks/intercept", "ev-1")
     assert message["params"]["event"] == outcome.event
 
@@ -128,7 +129,7 @@ def test_an_observer_is_mocked_as_well(
     client = hook_client(observe())
     client.session_start(session="s-1")
     [call] = mocked.calls
-    message = json.loads(call.request.body)
+    message = json.loads(call.request.body or b"")
     assert message["method"] == "hooks/observe"
     assert "id" not in message
 

@@ -30,11 +30,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     try:
         with terminable():
             code = _run(arguments)
-            console.flush()
     except KeyboardInterrupt as interrupt:
         code = 128 + getattr(interrupt, "signum", _SIGINT)
     except BrokenPipeError:
-        console.abandon_stdout()
         code = 128 + _SIGPIPE
     return code
 
@@ -42,9 +40,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 def _run(arguments: list[str]) -> int:
     try:
         options = _parse(arguments)
-        if isinstance(options, int):
-            return options
-        code: int = options.run(options)
+        code: int = options if isinstance(options, int) else options.run(options)
+        console.flush()
         return code
     except UsageError as error:
         console.complain(str(error))

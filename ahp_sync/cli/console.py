@@ -10,7 +10,6 @@ import sys
 from typing import Callable, Iterator, Optional, Sequence
 
 __all__ = [
-    "abandon_stdout",
     "complain",
     "count",
     "flush",
@@ -33,8 +32,12 @@ def set_up() -> None:
 
 
 def say(text: str = "") -> None:
-    """Print a line of the result. Raises :class:`BrokenPipeError` if nobody reads any more."""
-    print(text)
+    """Print a line of the result. Raises as :func:`flush` does."""
+    try:
+        print(text)
+    except OSError:
+        abandon()
+        raise
 
 
 def complain(text: str) -> None:
@@ -46,13 +49,17 @@ def complain(text: str) -> None:
 
 
 def flush() -> None:
-    """Write out what was said."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    """Write out what was said. Raises :class:`OSError` where that can't be."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        abandon()
+        raise
 
 
-def abandon_stdout() -> None:
-    """Keep the interpreter from complaining, at its end, about what nobody wants to read."""
+def abandon() -> None:
+    """Send what is still to be written to nowhere, so that the interpreter's end is quiet."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

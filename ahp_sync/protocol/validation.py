@@ -12,7 +12,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from ahp_sync.protocol.schemas import EFFECT_SCHEMAS, EVENT_SCHEMAS
 
-__all__ = ["Problem", "effect_problem", "engine", "event_problem"]
+__all__ = ["Problem", "effect_problem", "engine", "event_problem", "prepare"]
 
 
 class Problem(NamedTuple):
@@ -36,6 +36,14 @@ def event_problem(name: str, event: Any) -> Optional[Problem]:
 def engine() -> str:
     """Return the name of the engine that checks first: ``jsonschema-rs`` or ``jsonschema``."""
     return "jsonschema" if _fast_factory() is None else "jsonschema-rs"
+
+
+def prepare() -> None:
+    """Load the engines, so that no call has to, and no fork meets one that is half loaded."""
+    import jsonschema
+
+    assert jsonschema
+    _fast_factory()
 
 
 _EFFECT, _EVENT = "effect:", "event:"

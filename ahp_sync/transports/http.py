@@ -114,7 +114,7 @@ class HttpTransport:
         if not 200 <= status < 300:
             raise self._refusal(response, attempt, rpc_id)
         if rpc_id is None:
-            _body(response, attempt, _PIECE)
+            _rest(response, attempt)
             return None
         encoding = response.headers.get("Content-Encoding", "identity")
         if encoding.strip().lower() not in ("identity", ""):
@@ -140,11 +140,7 @@ class HttpTransport:
     ) -> OperationalFailure:
         """Return the failure for a status outside 2xx, under which no result counts (R-HTTP-04)."""
         status = response.status_code
-        body = b""
-        try:
-            body = _body(response, attempt, _PIECE)
-        except OperationalFailure:
-            pass  # too much of it to be worth reading
+        body = _rest(response, attempt)
         if status < 200:
             attempt.complete = False  # the answer proper is still to come, and for nobody
         failure = _status_failure(status, body)
@@ -178,6 +174,20 @@ def _body(response: requests.Response, attempt: Attempt, cap: int) -> bytes:
         pieces.append(piece)
     attempt.complete = True
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _rest(response: requests.Response, attempt: Attempt) -> bytes:
+    """Return a body after a status that said it all: nothing, unless it is little and whole.
+
+    A fault in it must not change what the status means, nor have the message sent again.
+    """
+    try:
+        return _body(response, attempt, _PIECE)
+    except BudgetEnded:
+        raise
+    except Exception:
+        attempt.budget.check()
+        return b""
 
 
 def _too_large(cap: int) -> OperationalFailure:

@@ -22,7 +22,7 @@ AHP_SYNC = (sys.executable, "-W", "error", "-m", "ahp_sync")
 
 def environment(env: Optional[Mapping[str, str]] = None) -> dict[str, str]:
     """Return the environment of the command: it is run from the source tree."""
-    plain = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80"}
+    plain = {"PYTHONPATH": str(ROOT), "COLUMNS": "80"}
     return {**os.environ, **plain, **(env or {})}
 
 

@@ -89,7 +89,7 @@ def test_version() -> None:
         "send --config hooks.json --input nonsense",
         "send --config hooks.json --input []",
         'send --config hooks.json --input \'{"a": 1, "a": 2}\'',
-        'send --config hooks.json --input \'{"a": NaN}\'',
+        "send --config hooks.json --input '{\"a\": NaN}'",
         "send --config hooks.json --name ''",
         "send --config hooks.json --payload '{\"id\": 1}'",
         "demo --audit /nowhere/audit.jsonl",

@@ -230,7 +230,7 @@ def test_f38_a_forgotten_client_ends_its_processes_at_exit(
         print("done")
     """
     done = host(code, json.dumps(backend.registration(timeout_ms=5000)))
-    assert (done.status, done.stdout, done.stderr) == (0, "done\n", "")
+    assert (done.status, done.stdout, done.stderr) == (0, "done\n", ""), done.stderr
     assert len(backend.pids()) == 2
     assert backend.wait_until_gone(1.0)
 

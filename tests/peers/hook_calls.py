@@ -284,7 +284,7 @@ LIKELY = st.sampled_from(
         *(0, -1, 1.5, 1e300, -0.0, True, False, None),
     ]
 )
-VALUE = LIKELY | JSON | st.builds(list) | st.builds(dict)
+VALUE: st.SearchStrategy[Any] = LIKELY | JSON | st.builds(list) | st.builds(dict)
 MEMBER = st.sampled_from(
     [
         *(

@@ -29,8 +29,9 @@ VIEWS: list[dict[str, str]] = [
     {"default": "omit"},
     {"default": "metadata", "text": "body", "images": "omit"},
 ]
+ID = "com.example.recorder"
 BACKEND = {
-    "id": "com.example.recorder",
+    "id": ID,
     "transport": {"type": "http", "url": "http://127.0.0.1:9/"},
     "subscriptions": [
         *(intercept(content=view) for view in VIEWS),
@@ -68,7 +69,7 @@ class Bench:
 
     def client(self, **options: Any) -> Client:
         options = {"source": "urn:example:bench", "harness": Harness("bench", "1"), **options}
-        return Client(hooks(BACKEND), transports={BACKEND["id"]: self._recorder}, **options)
+        return Client(hooks(BACKEND), transports={ID: self._recorder}, **options)
 
     def sent(self, call: Call, client: Optional[Client] = None) -> list[Message]:
         """Make the call and return the messages it sent; none if the client refuses it."""
@@ -114,7 +115,7 @@ def bench() -> Iterator[Bench]:
     bench.close()
 
 
-@cases(150)
+@cases(100)
 @given(call=VALID)
 def test_every_valid_call_is_sent_as_valid_messages(bench: Bench, call: Call) -> None:
     """All arguments of the four typed methods, through every content view."""
@@ -123,7 +124,7 @@ def test_every_valid_call_is_sent_as_valid_messages(bench: Bench, call: Call) ->
     bench.validate(messages)
 
 
-@cases(600)
+@cases(400)
 @given(call=CHANGED)
 @example(call=("tool_after", {"name": "x", "input": {}, "outcome": []}))
 @example(call=("session_start", {"session": "s", "manifest": {}}))
@@ -132,7 +133,7 @@ def test_a_spoiled_call_is_refused_or_still_valid(bench: Bench, call: Call) -> N
     bench.validate(bench.sent(call))
 
 
-@cases(150)
+@cases(100)
 @given(tool=TOOLS)
 def test_a_tool_is_refused_where_the_sdk_refuses_it(bench: Bench, tool: dict[str, Any]) -> None:
     """Section 5: an mcp connection is complete, or says what is missing; no more, no less."""
@@ -141,7 +142,7 @@ def test_a_tool_is_refused_where_the_sdk_refuses_it(bench: Bench, tool: dict[str
     assert sent == bench.accepts(type="tool.before", call={"id": "c"}, path="p", tool=arguments)
 
 
-@cases(250)
+@cases(200)
 @given(entry=ENTRIES)
 def test_a_manifest_is_refused_where_the_sdk_refuses_it(
     bench: Bench, entry: dict[str, Any]
@@ -154,7 +155,7 @@ def test_a_manifest_is_refused_where_the_sdk_refuses_it(
     assert sent == bench.accepts(**{**event, "manifest": manifest})
 
 
-@cases(150)
+@cases(100)
 @given(source=SOURCES)
 @example(source="http://a@b@c")
 @example(source="http://host:port")
