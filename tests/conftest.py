@@ -6,10 +6,17 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
+from hypothesis import settings
 from inprocess import Backend, document
 
 from ahp_sync import Client, Harness
 from ahp_sync.testing.audit_log import AuditLog
+
+# The same examples in every run, since a test that fails now and then helps nobody; others are
+# looked for with --hypothesis-profile=explore.
+settings.register_profile("repeat", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=2000)
+settings.load_profile("repeat")
 
 
 @pytest.fixture

@@ -7,11 +7,10 @@ import sys
 import traceback
 from typing import Optional, Sequence, Union
 
-from ahp_sync._version import __version__
+from ahp_sync import AHPError, InvalidEvent, RegistrationError, __version__
 from ahp_sync.cli import console, demo, gate, send, validate
 from ahp_sync.cli.arguments import Parser, UsageError, split_command
 from ahp_sync.cli.signals import terminable
-from ahp_sync.errors import AHPError, InvalidEvent, RegistrationError
 
 __all__ = ["main"]
 

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import sys
+import textwrap
 from typing import Callable, Iterator, Optional, Sequence
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "set_up",
     "table",
     "width",
+    "wrapped",
 ]
 
 _CUT = "…"
@@ -85,6 +87,14 @@ def width() -> Optional[int]:
     except (AttributeError, ValueError):
         return None
     return shutil.get_terminal_size().columns if terminal else None
+
+
+def wrapped(text: str, *, indent: str) -> list[str]:
+    """Return ``text`` as lines that fit the terminal, the further ones indented."""
+    columns = width()
+    if columns is None:
+        return [text]
+    return textwrap.wrap(text, max(columns, 20), subsequent_indent=indent)
 
 
 def table(rows: Sequence[Sequence[str]], *, right: Sequence[int], fit: Optional[int]) -> list[str]:

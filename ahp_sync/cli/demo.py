@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, ContextManager, Iterator, Sequence
 
-from ahp_sync.audit import AuditKind, AuditRecord, AuditSink
+from ahp_sync import AuditKind, AuditRecord, AuditSink, Client, Decision, Outcome, Registration
 from ahp_sync.cli import console
 from ahp_sync.cli.arguments import UsageError
 from ahp_sync.cli.harness import Records, audit_file, open_client
 from ahp_sync.cli.stage import Stage
-from ahp_sync.client import Client
-from ahp_sync.outcome import Decision, Outcome
-from ahp_sync.registration import Registration
 
 __all__ = ["add_to"]
 
@@ -220,7 +217,7 @@ def _lines(rows: Sequence[_Row]) -> Iterator[str]:
     yield ""
     for number, row in enumerate(rows, 1):
         for note in _notes(row):
-            yield f"{number}  {note}"
+            yield from console.wrapped(f"{number}  {note}", indent="   ")
 
 
 def _notes(row: _Row) -> Iterator[str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Iterator, Optional, Sequence
 
-from ahp_sync.audit import AuditKind, AuditRecord
+from ahp_sync import AuditKind, AuditRecord, Outcome, Registration
 from ahp_sync.cli.console import count, safe
 from ahp_sync.cli.recording import Attempt, Delivery
-from ahp_sync.outcome import Outcome
-from ahp_sync.registration import Backend, HttpEndpoint, Registration
+from ahp_sync.registration import Backend, HttpEndpoint
 
 __all__ = ["lines", "report"]
 

@@ -6,18 +6,14 @@ import argparse
 import contextlib
 import os
 import shlex
+import uuid
 from typing import Any, Optional, Sequence
 
-from ahp_sync.audit import AuditRecord, AuditSink
-from ahp_sync.budget import Budget
+from ahp_sync import AuditRecord, AuditSink, Budget, Client, Decision, Outcome, Registration
 from ahp_sync.cli import command, console
 from ahp_sync.cli.arguments import UsageError, seconds
 from ahp_sync.cli.harness import audit_file, open_client
 from ahp_sync.cli.signals import Relay
-from ahp_sync.client import Client
-from ahp_sync.outcome import Decision, Outcome
-from ahp_sync.protocol.occurrence import new_id
-from ahp_sync.registration import Registration
 
 __all__ = ["add_to"]
 
@@ -99,7 +95,7 @@ class _Gate:
         self._call: dict[str, Any] = {
             "name": options.name,
             "session": options.session,
-            "call_id": new_id(),
+            "call_id": str(uuid.uuid4()),
         }
 
     def run(self, argv: Sequence[str]) -> int:
@@ -108,8 +104,9 @@ class _Gate:
         if self._relay.first is not None:  # whatever was decided, somebody wants an end
             self._tell(**_not_run(Decision.INTERRUPTED))
             return 128 + self._relay.first
-        if not _permits(outcome, self._call["input"]):
-            console.complain(f"refused: {console.safe(outcome.reason or 'no reason was given')}")
+        objection = _objection(outcome, self._call["input"])
+        if objection is not None:
+            console.complain(f"refused: {console.safe(objection)}")
             self._tell(**_not_run(outcome.decision))
             return REFUSED
         if outcome.failed_open:
@@ -145,9 +142,13 @@ def _tool_input(argv: Sequence[str]) -> dict[str, Any]:
     return tool_input
 
 
-def _permits(outcome: Outcome, asked: dict[str, Any]) -> bool:
-    # A backend that changed the input has permitted something else than what would run.
-    return outcome.may_execute and outcome.input == asked
+def _objection(outcome: Outcome, asked: dict[str, Any]) -> Optional[str]:
+    """Return why the command may not run, or None where it may."""
+    if not outcome.may_execute:
+        return outcome.reason or f"The decision is {outcome.decision.value!r}."
+    if outcome.input != asked:
+        return "A backend permits another command than this one."
+    return None
 
 
 def _not_run(decision: Decision) -> dict[str, Any]:

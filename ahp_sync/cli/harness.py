@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ahp_sync._version import __version__
-from ahp_sync.audit import AuditRecord, AuditSink, JsonLinesSink
+from ahp_sync import (
+    AuditRecord,
+    AuditSink,
+    Client,
+    Harness,
+    JsonLinesSink,
+    Registration,
+    __version__,
+)
 from ahp_sync.cli.arguments import UsageError
-from ahp_sync.client import Client
-from ahp_sync.protocol.occurrence import Harness
-from ahp_sync.registration import Registration
 
 __all__ = ["Records", "audit_file", "open_client"]
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ahp_sync.budget import Budget
+from ahp_sync import Budget
 from ahp_sync.failure import OperationalFailure
 from ahp_sync.redaction import redacted
 from ahp_sync.transports.base import Message, Reply, Transport

@@ -9,14 +9,11 @@ import json
 import time
 from typing import Any, Callable, Optional
 
-from ahp_sync.budget import Budget
+from ahp_sync import Budget, Client, Decision, Outcome, Registration
 from ahp_sync.cli import console, exchange
 from ahp_sync.cli.arguments import UsageError, json_object, seconds
 from ahp_sync.cli.harness import Records, open_client
 from ahp_sync.cli.recording import Delivery, RecordingTransport
-from ahp_sync.client import Client
-from ahp_sync.outcome import Decision, Outcome
-from ahp_sync.registration import Registration
 
 __all__ = ["add_to"]
 

@@ -9,12 +9,11 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Iterator, Optional
 
-from ahp_sync import examples
+from ahp_sync import Budget, examples
 
 __all__ = ["Stage"]
 
@@ -23,7 +22,8 @@ _HTTP_BACKEND, _STDIO_BACKEND = (
 )
 # The examples need the standard library only; isolated, nothing of the user's can get in the way.
 _PYTHON = (sys.executable, "-I")
-_START_SECONDS = 15.0
+# How long starting or stopping a process may take on a busy machine.
+_SECONDS = 15.0
 
 _POLICY = {"deny": [{"path": "*.pem", "reason": "Keys are for people only."}]}
 
@@ -63,11 +63,11 @@ class Stage:
             raise
 
     def _address(self) -> str:
-        until, said = time.monotonic() + _START_SECONDS, b""
+        budget, said = Budget(_SECONDS), b""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         while not said.endswith(b"\n"):
-            ready, _, _ = select.select([descriptor], [], [], max(0.0, until - time.monotonic()))
+            ready, _, _ = select.select([descriptor], [], [], budget.remaining())
             piece = os.read(descriptor, 1024) if ready else b""
             if not piece:
                 raise OSError("the demo's HTTP backend did not start")
@@ -103,9 +103,18 @@ class Stage:
         """Stop the HTTP backend, meanwhile: it still accepts connections and never answers."""
         self._process.send_signal(signal.SIGSTOP)
         try:
+            self._await_stop()
             yield
         finally:
             self._process.send_signal(signal.SIGCONT)
+
+    def _await_stop(self) -> None:
+        # A signal is on its way for a while, in which a thread can answer one more request.
+        budget = Budget(_SECONDS)
+        while os.waitpid(self._process.pid, os.WUNTRACED | os.WNOHANG) == (0, 0):
+            budget.sleep(0.001)
+            if budget.ended:
+                raise OSError("the demo's HTTP backend did not stop")
 
     @contextlib.contextmanager
     def crashing_stdio_backend(self) -> Iterator[None]:

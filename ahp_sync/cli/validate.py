@@ -6,8 +6,9 @@ import argparse
 import json
 from typing import Any
 
+from ahp_sync import Registration
 from ahp_sync.cli import console
-from ahp_sync.registration import HttpEndpoint, Problem, Registration, Subscription, problems
+from ahp_sync.registration import HttpEndpoint, Problem, Subscription, problems
 
 __all__ = ["add_to"]
 

@@ -19,7 +19,7 @@ __all__ = ["CUT", "MAX_DEPTH", "MAX_DIGITS", "answer_body", "encode", "parse_obj
 
 #: The deepest nesting of arrays and objects that is read or sent.
 MAX_DEPTH = 100
-#: The longest number that is read or sent, in characters.
+#: The longest number that is read or sent, in characters without its sign.
 MAX_DIGITS = 1000
 
 #: What stands at the end of a sample that is not the whole of it.
@@ -42,7 +42,9 @@ def encode(message: dict[str, Any]) -> bytes:
 def sample(body: bytes) -> str:
     """Return a bounded, printable piece of ``body`` for an audit record. It stays untrusted."""
     text = body[:_SAMPLE_BYTES].decode("utf-8", "backslashreplace")
-    return text + (CUT if len(body) > _SAMPLE_BYTES else "")
+    # Whoever prints it must not print what moves a cursor or breaks a line.
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return shown + (CUT if len(body) > _SAMPLE_BYTES else "")
 
 
 class _Refused(ValueError):
@@ -56,15 +58,18 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _integer(text: str) -> int:
-    if len(text) > MAX_DIGITS:
+def _check_length(number: str) -> None:
+    if len(number) - number.startswith("-") > MAX_DIGITS:
         raise _Refused("number_too_long")
+
+
+def _integer(text: str) -> int:
+    _check_length(text)
     return int(text)
 
 
 def _float(text: str) -> float:
-    if len(text) > MAX_DIGITS:
-        raise _Refused("number_too_long")
+    _check_length(text)
     number = float(text)
     if math.isinf(number):
         raise _Refused("number_not_finite")

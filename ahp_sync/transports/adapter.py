@@ -223,7 +223,7 @@ class _Connection(HTTPConnection):
         attempt.answer = answer
         if source.reader.ended:  # http.client takes the end of the stream for that of the header
             raise http.client.IncompleteRead(b"")
-        if answer.msg.defects:
+        if answer.msg.defects or not _is_framed(answer.msg):
             answer.close()
             raise OperationalFailure(
                 FailureClass.MALFORMED, "bad_http", "the answer's header is malformed"
@@ -240,6 +240,12 @@ class _Connection(HTTPConnection):
             enforce_content_length=True,
             request_method="POST",
         )
+
+
+def _is_framed(header: http.client.HTTPMessage) -> bool:
+    """Whether the body's length can be told; http.client waits for the end of time otherwise."""
+    lengths = header.get_all("Content-Length", ())
+    return all(length.strip(" \t").isdecimal() and length.isascii() for length in lengths)
 
 
 class _SecureConnection(_Connection, HTTPSConnection):

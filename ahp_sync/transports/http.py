@@ -99,7 +99,9 @@ class HttpTransport:
         except Exception as error:
             budget.check()  # a socket that was shut at the end fails in many ways, none is news
             failure = _translated(error)
-            if failure.code == "connection_lost" and attempt.answer is not None:
+            if failure.code == "not_sent" and attempt.answer is not None:
+                failure = _BAD_HTTP.failure()
+            elif failure.code == "connection_lost" and attempt.answer is not None:
                 failure = _TRUNCATED.failure()
             elif failure.code == "connection_lost" and attempt.reused:
                 failure.retry_after = 0.0  # the backend had dropped an idle connection (F22)

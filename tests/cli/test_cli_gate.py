@@ -14,6 +14,7 @@ import pytest
 from command_line import AHP_SYNC, PYTHON, ahp_sync, environment, json_file, start
 from watching import GENEROUS
 
+from ahp_sync import Client, Outcome, cli
 from ahp_sync.testing import HttpBackend, ReceivedRequest, StdioBackend, intercept, observe
 
 REFUSED = 77
@@ -293,6 +294,43 @@ def test_a_closed_stderr_changes_nothing(gated: Gated, tmp_path: Path) -> None:
         timeout=30.0,
     )
     assert (result.returncode, result.stdout, gated.ran) == (REFUSED, b"", False)
+
+
+def test_a_changed_command_is_not_permitted(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outcome that permits something else than what was asked about permits nothing."""
+    ask = Client.tool_before
+
+    def change(hooks: Client, **call: Any) -> Outcome:
+        return ask(hooks, **{**call, "input": {"command": "true"}})
+
+    monkeypatch.setattr(Client, "tool_before", change)
+    line = ["gate", "--config", str(gated.config), "--", "touch", str(gated.marker)]
+    assert (cli.main(line), gated.ran) == (REFUSED, False)
+
+
+def test_a_mistake_in_the_library_runs_nothing(
+    gated: Gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes wrong while asking, the command is not run."""
+
+    def broken(hooks: Client, **call: Any) -> Outcome:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Client, "tool_before", broken)
+    line = ["gate", "--config", str(gated.config), "--", "touch", str(gated.marker)]
+    assert (cli.main(line), gated.ran) == (70, False)
+
+
+def test_a_mistake_in_the_report_changes_nothing(
+    gated: Gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes wrong while telling, the exit code is the command's."""
+
+    def broken(hooks: Client, **call: Any) -> Outcome:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Client, "tool_after", broken)
+    assert cli.main(["gate", "--config", str(gated.config), "--", "sh", "-c", "exit 3"]) == 3
 
 
 # --- records --------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def backend() -> Iterator[HttpBackend]:
 @pytest.fixture
 def config(backend: HttpBackend, tmp_path: Path) -> Path:
     """A registration by which it is asked, with a long deadline, and told."""
-    subscriptions = [intercept(timeout_ms=60_000), observe(["tool.after"])]
+    subscriptions = [intercept(timeout_ms=20_000), observe(["tool.after"])]
     return json_file(tmp_path / "hooks.json", backend.registration(subscriptions=subscriptions))
 
 

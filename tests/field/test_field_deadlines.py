@@ -145,7 +145,6 @@ def test_f09_time_outs_add_up_only_to_the_budget_of_the_call(
         assert kinds == ["failed_open"] * 4
         return
     assert_expired(outcome)
-    assert not outcome.failed_open or outcome.may_execute is False
     assert_audit(ahp_audit, kind="expired", count=kinds.count("expired"))
     uncalled = assert_audit(ahp_audit, kind="not_called", count=kinds.count("not_called"))
     assert uncalled
@@ -395,8 +394,9 @@ def test_f61_waiting_for_a_free_worker_counts(
     assert sum(outcome.may_execute for outcome, _ in outcomes) >= 2
     assert workers_are_free(client)
     sent = {request.event["id"] for request in backend.requests}
-    unsent = [one for one in ahp_audit if one.failure_class == "saturated"]
-    assert unsent
-    assert not sent & {one.event_id for one in unsent}
-    assert all(one.attempts == 0 for one in unsent)
+    assert len(sent) <= 6  # two at once, from the first moment to the last
+    vain = [one for one in ahp_audit if one.attempts == 0 or one.failure_class == "saturated"]
+    assert not sent & {one.event_id for one in vain}
+    failed = {one.failure_class for one in ahp_audit if one.kind.value == "synthetic_denial"}
+    assert failed <= {"saturated", "deadline_exceeded"}
     assert sum("pool" in one.getMessage().lower() for one in caplog.records) <= 1

@@ -470,6 +470,46 @@ def test_a_chunked_answer_is_read(ahp_http_backend: Backends, ahp_client: Client
     assert_denied(ask(ahp_client(backend.registration())))
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        *("HTTP/2 200 OK", "HTTP/1.1 abc OK", "HTTP/1.1 99 OK", "ICY 200 OK"),
+        "HTTP/1.1 200 OK\nContent-Length: 9\nContent-Length: 10",
+        *(f"HTTP/1.1 200 OK\nContent-Length: {length}" for length in ("-9", "+9", "9, 9", "x", "")),
+        *(f"HTTP/1.1 200 OK\n{line}" for line in ("no colon", "X-A : b", " X-A: b", ": b")),
+        "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\nzz",
+        "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n-5",
+    ],
+)
+def test_an_answer_that_is_no_good_http_is_malformed_at_once(
+    ahp_http_backend: Backends, ahp_client: Clients, ahp_audit: AuditLog, head: str
+) -> None:
+    """F45: nothing is guessed about where it ends, and nothing waited for that can't come."""
+    label = "Content-Type: application/json"
+    lines = [*head.partition("\n\n")[0].split("\n"), label, "", *head.split("\n\n")[1:], "{}" * 5]
+    answer = "\r\n".join(lines)
+    backend = ahp_http_backend(step("raw", pieces=[answer, 30.0]))
+    client = ahp_client(backend.registration(timeout_ms=10_000))
+    outcome, seconds = timed(lambda: ask(client))
+    assert_synthetic_denial(outcome, failure_class="malformed")
+    assert_audit(ahp_audit, code="bad_http", attempts=1)
+    assert seconds < 5
+    assert backend.wait_closed()
+
+
+def test_an_interim_answer_is_not_the_answer(
+    ahp_http_backend: Backends, ahp_client: Clients
+) -> None:
+    """100 Continue comes from some servers though nobody asked."""
+
+    def answer(request: ReceivedRequest) -> Any:
+        body = ANSWERS["deny"](request.rpc_id)
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        return step("raw", pieces=["HTTP/1.1 100 Continue\r\n\r\n", f"{head}\r\n\r\n", body])
+
+    assert_denied(ask(ahp_client(ahp_http_backend(answer).registration())))
+
+
 @pytest.mark.parametrize("answer", ["status_500", "blackhole", "eof"])
 def test_a_failed_notification_is_recorded_and_changes_nothing(
     ahp_http_backend: Backends, ahp_client: Clients, ahp_audit: AuditLog, answer: str
@@ -505,6 +545,7 @@ def test_what_comes_back_to_a_notification_is_discarded(
     for _ in range(2):
         assert_proceeds(ask(client))
     assert len(backend.requests) == 2
+    assert backend.connections == (2 if len(body) > 1 << 16 else 1)
     assert len(ahp_audit) == 0
 
 
