@@ -147,25 +147,53 @@ class JsonLinesSink:
         self._file: Optional[int] = os.open(
             self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600
         )
+        # No lock, which a fork could leave taken for ever: each step is one atomic operation.
+        self._writing: dict[object, None] = {}
+        self._to_close: list[int] = []
 
     def write(self, record: AuditRecord) -> None:
         """Append one record. Raises :class:`ValueError` after :meth:`close`."""
-        if self._file is None:
-            raise ValueError("the audit file is closed")
-        line = json.dumps(record.to_json(), ensure_ascii=True, allow_nan=False)
-        os.write(self._file, line.encode() + b"\n")
+        line = json.dumps(record.to_json(), ensure_ascii=True, allow_nan=False).encode() + b"\n"
+        me = object()
+        self._writing[me] = None
+        try:
+            self._append(line)
+        finally:
+            del self._writing[me]
+            if self._to_close:
+                self._close_unless_in_use()
 
     def close(self) -> None:
-        """Close the file; safe to repeat."""
+        """Close the file, now or behind the writes under way; safe to repeat."""
         descriptor, self._file = self._file, None
         if descriptor is not None:
-            os.close(descriptor)
+            self._to_close.append(descriptor)
+        self._close_unless_in_use()
+
+    def _append(self, line: bytes) -> None:
+        descriptor = self._file
+        if descriptor is None:
+            raise ValueError("the audit file is closed")
+        if os.write(descriptor, line) != len(line):
+            raise OSError(f"there is no room for a whole record in {self.path}")
+
+    def _close_unless_in_use(self) -> None:
+        # A number that is given back too early may by then be that of another file.
+        if not self._writing:
+            try:
+                os.close(self._to_close.pop())
+            except IndexError:
+                pass  # somebody else was quicker
 
     def __enter__(self) -> JsonLinesSink:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+# What a transport may tell of an exchange; the host's own may tell more than a record has room for.
+_FACTS = ("http_status", "rpc_code", "exit_status")
 
 
 class Auditor:
@@ -176,12 +204,12 @@ class Auditor:
 
     def wants(self, kind: AuditKind) -> bool:
         """Return whether some sink takes records of this kind."""
-        return any(getattr(sink, "wants", _always)(kind) for sink in self._sinks)
+        return any(_wants(sink, kind) for sink in self._sinks)
 
     def write(self, record: AuditRecord) -> None:
         """Give the record to every sink that wants it."""
         for sink in self._sinks:
-            if not getattr(sink, "wants", _always)(record.kind):
+            if not _wants(sink, record.kind):
                 continue
             try:
                 sink.write(record)
@@ -256,11 +284,17 @@ class EventAudit:
                 timeout_ms=subscription.timeout_ms,
                 elapsed_ms=elapsed,
                 untrusted={name: text for name, text in untrusted.items() if text},
-                **(facts or {}),
+                **{name: fact for name, fact in (facts or {}).items() if name in _FACTS},
                 **fields,
             )
         )
 
 
-def _always(kind: AuditKind) -> bool:
-    return True
+def _wants(sink: AuditSink, kind: AuditKind) -> bool:
+    """Return whether the sink takes such records; without a working ``wants`` it takes them all."""
+    wants = getattr(sink, "wants", None)
+    try:
+        return wants is None or bool(wants(kind))
+    except Exception:
+        _log.exception("an audit sink could not say what it wants")
+        return True

@@ -122,7 +122,8 @@ class Chain:
         try:
             answer = self._accepted(route, progress)
         except OperationalFailure as failure:
-            outcome: Union[Answer, OperationalFailure] = failure
+            # A value from here on: its traceback would hold the request until it is collected.
+            outcome: Union[Answer, OperationalFailure] = failure.with_traceback(None)
         except BudgetEnded:
             outcome = no_answer()
         except BaseException:  # KeyboardInterrupt above all: recorded, and passed on as it is

@@ -9,11 +9,22 @@ from __future__ import annotations
 import os
 import weakref
 from datetime import datetime
-from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Mapping,
+    Optional,
+    Sequence,
+    TypedDict,
+    TypeVar,
+    Union,
+)
 
 from ahp_sync.audit import Auditor, AuditSink, EventAudit, LoggingSink
 from ahp_sync.budget import Budget, positive_seconds
 from ahp_sync.chain import Chain, Settled
+from ahp_sync.errors import InvalidEvent
 from ahp_sync.guard import Guard
 from ahp_sync.observation import observe
 from ahp_sync.outcome import Decision, Outcome
@@ -27,10 +38,38 @@ from ahp_sync.runtime import Runtime
 from ahp_sync.tls import TLSIdentity
 from ahp_sync.transports.base import Transport
 
-__all__ = ["Client"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["CallOptions", "Client", "EventOptions"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Json = Mapping[str, Any]
+
+
+class EventOptions(TypedDict, total=False):
+    """What every hook method takes besides its event's own payload; all of it may be left out.
+
+    ``budget``: the time for the whole call; without it the limits of the subscriptions stand alone.
+    ``event_id``: the event's id, made up by default. ``time``: when it happened, with a time zone;
+    now by default. ``parent_event_id``: the event it follows from. ``extensions``: members by
+    reverse-DNS name. ``native``: the harness's own form of the event, for the subscriptions that
+    ask for it (R-EVT-01 to R-EVT-04).
+    """
+
+    budget: Optional[Budget]
+    event_id: Optional[str]
+    time: Optional[datetime]
+    parent_event_id: Optional[str]
+    extensions: Optional[Json]
+    native: Any
+
+
+class CallOptions(EventOptions, total=False):
+    """As :class:`EventOptions`, with the session (its id or object) and the turn it happens in."""
+
+    session: Optional[Session]
+    turn: Optional[Json]
 
 
 class Client:
@@ -81,6 +120,8 @@ class Client:
     ) -> None:
         from ahp_sync.transports.factory import TransportFactory
 
+        if not (retry is None or isinstance(retry, RetryPolicy)):
+            raise TypeError(f"retry must be a RetryPolicy, not {type(retry).__name__}")
         # What is imported on first use is so now. A call would pay for it out of its budget, and a
         # child forked amidst an import would wait for its end for ever (F14).
         prepare_retries()
@@ -114,27 +155,19 @@ class Client:
         name: str,
         input: Json,
         call_id: Optional[str] = None,
-        session: Optional[Session] = None,
         origin: str = "native",
         kind: Optional[str] = None,
         mcp: Optional[Json] = None,
         path: str = "native",
         batch: Optional[Json] = None,
-        turn: Optional[Json] = None,
-        parent_event_id: Optional[str] = None,
-        extensions: Optional[Json] = None,
-        native: Any = None,
-        event_id: Optional[str] = None,
-        time: Optional[datetime] = None,
-        budget: Optional[Budget] = None,
+        **options: Unpack[CallOptions],
     ) -> Outcome:
         """Ask whether a tool call may run, when its name and input are final (``tool.before``).
 
         :param name: the tool's name; ``input`` its arguments as a JSON object.
         :param call_id: the call's id, the same in :meth:`tool_after`; made up if missing.
-        :param session: the session's id or object; ``path`` is how the tool is reached.
-        :param budget: the time for the whole call, in seconds; None leaves the limits of the
-            subscriptions.
+        :param origin: native, or mcp with ``mcp``; ``path`` is how the tool is reached.
+        :param options: see :class:`CallOptions`, ``session`` and ``budget`` among them.
 
         Returns the outcome: run with ``outcome.input`` if and only if ``outcome.may_execute``.
         Raises :class:`InvalidEvent` and :class:`ClientClosed`, both before anything is sent.
@@ -151,14 +184,7 @@ class Client:
                 path=path,
                 batch=batch,
             ),
-            session=session,
-            turn=turn,
-            parent_event_id=parent_event_id,
-            extensions=extensions,
-            native=native,
-            event_id=event_id,
-            time=time,
-            budget=budget,
+            **options,
         )
 
     def tool_after(
@@ -174,19 +200,12 @@ class Client:
         execution: Optional[Json] = None,
         duration_ms: Optional[float] = None,
         file_changes: Optional[Sequence[Json]] = None,
-        session: Optional[Session] = None,
         origin: str = "native",
         kind: Optional[str] = None,
         mcp: Optional[Json] = None,
         path: str = "native",
         batch: Optional[Json] = None,
-        turn: Optional[Json] = None,
-        parent_event_id: Optional[str] = None,
-        extensions: Optional[Json] = None,
-        native: Any = None,
-        event_id: Optional[str] = None,
-        time: Optional[datetime] = None,
-        budget: Optional[Budget] = None,
+        **options: Unpack[CallOptions],
     ) -> Outcome:
         """Tell what became of a tool call (``tool.after``), once per call, denied ones too.
 
@@ -217,14 +236,7 @@ class Client:
                 duration_ms=duration_ms,
                 file_changes=file_changes,
             ),
-            session=session,
-            turn=turn,
-            parent_event_id=parent_event_id,
-            extensions=extensions,
-            native=native,
-            event_id=event_id,
-            time=time,
-            budget=budget,
+            **options,
         )
 
     def session_start(
@@ -236,12 +248,7 @@ class Client:
         items: Sequence[Json] = (),
         resumed_from: Optional[str] = None,
         manifest: Optional[Json] = None,
-        parent_event_id: Optional[str] = None,
-        extensions: Optional[Json] = None,
-        native: Any = None,
-        event_id: Optional[str] = None,
-        time: Optional[datetime] = None,
-        budget: Optional[Budget] = None,
+        **options: Unpack[EventOptions],
     ) -> Outcome:
         """Tell that a session began (``session.start``).
 
@@ -262,12 +269,7 @@ class Client:
                 resumed_from=resumed_from,
             ),
             session=session,
-            parent_event_id=parent_event_id,
-            extensions=extensions,
-            native=native,
-            event_id=event_id,
-            time=time,
-            budget=budget,
+            **options,
         )
 
     def session_end(
@@ -277,12 +279,7 @@ class Client:
         outcome: str = "completed",
         reason: str = "finished",
         counters: Optional[Mapping[str, int]] = None,
-        parent_event_id: Optional[str] = None,
-        extensions: Optional[Json] = None,
-        native: Any = None,
-        event_id: Optional[str] = None,
-        time: Optional[datetime] = None,
-        budget: Optional[Budget] = None,
+        **options: Unpack[EventOptions],
     ) -> Outcome:
         """Tell that a session ended (``session.end``).
 
@@ -295,12 +292,7 @@ class Client:
             "session.end",
             payloads.session_end(outcome=outcome, reason=reason, counters=counters),
             session=session,
-            parent_event_id=parent_event_id,
-            extensions=extensions,
-            native=native,
-            event_id=event_id,
-            time=time,
-            budget=budget,
+            **options,
         )
 
     def dispatch(
@@ -327,6 +319,8 @@ class Client:
         runtime = self._runtime()
         runtime.admit(call)
         try:
+            if not isinstance(payload, Mapping):
+                raise InvalidEvent("$", f"a {type(payload).__name__}", "a mapping of members")
             common = {
                 "session": session_object(session),
                 "turn": turn,
@@ -439,13 +433,13 @@ class Client:
 
     def _adopt(self) -> Runtime:
         """Begin anew in a forked child; a client closed before the fork stays closed."""
-        inherited = list(self._runtimes.values())
+        # That of the nearest ancestor which had one; those before it were abandoned in their turn.
+        inherited = list(self._runtimes.values())[-1]
         fresh = self._new_runtime()
-        fresh.closed = any(runtime.closed for runtime in inherited)
+        fresh.closed = inherited.closed
         mine = self._runtimes.setdefault(os.getpid(), fresh)
         if mine is fresh:
-            for runtime in inherited:
-                runtime.abandon_after_fork()
+            inherited.abandon_after_fork()
         return mine
 
     def _new_runtime(self) -> Runtime:
@@ -470,7 +464,7 @@ def _sinks(audit: Union[AuditSink, Sequence[AuditSink], None]) -> tuple[AuditSin
         return (LoggingSink(),)
     sinks = tuple(audit) if isinstance(audit, (list, tuple)) else (audit,)
     for sink in sinks:
-        if not callable(getattr(sink, "write", None)):
+        if isinstance(sink, type) or not callable(getattr(sink, "write", None)):
             raise TypeError(f"an audit sink needs a write(record) method; {sink!r} has none")
     return sinks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from dataclasses import dataclass
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
 
 from ahp_sync.budget import Budget, BudgetEnded
 from ahp_sync.failure import FailureClass, OperationalFailure
@@ -18,8 +18,9 @@ from ahp_sync.workers import DeliveryExecutor, Job
 
 __all__ = ["Answer", "Delivery", "Notice", "Progress"]
 
-
 _log = logging.getLogger("ahp_sync")
+
+T = TypeVar("T")
 
 # An answer of these classes makes the stream that it came from doubtful; others are just refused.
 _DOUBTFUL = frozenset({FailureClass.MALFORMED, FailureClass.ID_MISMATCH})
@@ -73,8 +74,7 @@ class Delivery:
 
         def attempt(number: int) -> Answer:
             progress.attempts = number
-            reply = _exchange(transport, message, budget) or Reply(b"")
-            return _answer(reply, message.rpc_id or "", advertised, budget)
+            return _guarded(lambda: _ask(transport, message, advertised, budget))
 
         return self._executor.run(budget, lambda: with_retries(attempt, budget, self._retry))
 
@@ -85,7 +85,8 @@ class Delivery:
         """
         jobs: list[Union[Job, OperationalFailure]] = []
         try:
-            jobs = [self._start(notice, budget) for notice in notices]
+            for notice in notices:
+                jobs.append(self._start(notice, budget))
             return [self._finish(job, budget) for job in jobs]
         except BaseException:  # an interrupt of the host: nothing may be left running
             for job in jobs:
@@ -97,7 +98,7 @@ class Delivery:
     def _start(self, notice: Notice, budget: Budget) -> Union[Job, OperationalFailure]:
         def attempt(number: int) -> None:
             notice.progress.attempts = number
-            _exchange(notice.transport, notice.message, budget)
+            _guarded(lambda: notice.transport.exchange(notice.message, budget))
 
         try:
             return self._executor.start(budget, lambda: with_retries(attempt, budget, self._retry))
@@ -110,17 +111,17 @@ class Delivery:
         try:
             self._executor.finish(job, budget)
         except (OperationalFailure, BudgetEnded) as error:
-            return error
+            return error.with_traceback(None)  # it is a value from here on
         return None
 
 
-def _exchange(transport: Transport, message: Message, budget: Budget) -> Optional[Reply]:
-    """Do one exchange; an error that no transport should raise is a failure like any other.
+def _guarded(work: Callable[[], T]) -> T:
+    """Do one attempt; an error that no transport should raise is a failure like any other.
 
     Nothing of it but its type is told: its text may hold what a log must not.
     """
     try:
-        return transport.exchange(message, budget)
+        return work()
     except (OperationalFailure, BudgetEnded):
         raise
     except Exception as error:
@@ -130,6 +131,17 @@ def _exchange(transport: Transport, message: Message, budget: Budget) -> Optiona
         raise OperationalFailure(
             FailureClass.CONNECTION, "internal_error", f"the delivery failed by itself: {name}"
         ) from None
+
+
+def _ask(
+    transport: Transport, message: Message, advertised: frozenset[str], budget: Budget
+) -> Answer:
+    reply = transport.exchange(message, budget)
+    if reply is None:
+        reply = Reply(b"")
+    elif not (isinstance(reply, Reply) and isinstance(reply.body, bytes)):
+        raise TypeError("a transport returns a Reply with bytes, or None")
+    return _answer(reply, message.rpc_id or "", advertised, budget)
 
 
 def _answer(reply: Reply, rpc_id: str, advertised: frozenset[str], budget: Budget) -> Answer:

@@ -13,6 +13,7 @@ from ahp_sync.budget import Budget, positive_seconds
 from ahp_sync.errors import AHPError, ToolDenied
 from ahp_sync.outcome import Decision, Outcome
 from ahp_sync.protocol.occurrence import Session, new_id
+from ahp_sync.protocol.values import plain
 
 __all__ = ["Guard"]
 
@@ -57,7 +58,10 @@ class Guard:
         self._name = name or getattr(fn, "__name__", type(fn).__name__)
         self._session = session
         self._seconds = None if seconds is None else positive_seconds(seconds, "seconds")
-        self._signature = inspect.signature(fn)
+        try:
+            self._signature = inspect.signature(fn)
+        except ValueError:
+            raise TypeError(f"the arguments of {self._name!r} can't be told, wrap it") from None
 
         @functools.wraps(fn)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -73,20 +77,23 @@ class Guard:
             "call_id": new_id(),
             "session": self._session,
         }
-        outcome = self._before(input=bound.arguments, budget=self._budget(), **common)
+        given = plain(bound.arguments, "$.tool.input")
+        outcome = self._before(input=given, budget=self._budget(), **common)
         common["input"] = outcome.input
         if not outcome.may_execute:
             result, execution = _NOT_RUN.get(outcome.decision, _DENIED)
             self._tell(outcome=result, execution=execution, **common)
             raise ToolDenied(outcome)
-        self._apply(outcome, bound)
+        self._apply(outcome, given, bound)
         return self._run(bound, common)
 
-    def _apply(self, outcome: Outcome, bound: inspect.BoundArguments) -> None:
-        """Put the effective input into the arguments, where a backend changed it."""
+    def _apply(
+        self, outcome: Outcome, given: Mapping[str, Any], bound: inspect.BoundArguments
+    ) -> None:
+        """Put the effective input into the arguments, but only where a backend changed it."""
         effective: Mapping[str, Any] = outcome.input
         for name in bound.arguments:
-            if name in effective and effective[name] != bound.arguments[name]:
+            if name in effective and effective[name] != given[name]:
                 bound.arguments[name] = effective[name]
 
     def _run(self, bound: inspect.BoundArguments, common: dict[str, Any]) -> Any:
@@ -114,8 +121,8 @@ class Guard:
 def _failed(error: BaseException) -> dict[str, Any]:
     if not isinstance(error, Exception):  # KeyboardInterrupt, SystemExit
         return {"outcome": "cancelled", "execution": {"status": "executed"}}
-    message = str(error) or type(error).__name__
-    return {"outcome": "error", "error": {"message": message, "class": type(error).__name__}}
+    name = type(error).__name__
+    return {"outcome": "error", "error": {"message": _words(str, error) or name, "class": name}}
 
 
 def _text(result: Any) -> Optional[str]:
@@ -124,7 +131,15 @@ def _text(result: Any) -> Optional[str]:
     try:
         return json.dumps(result, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
-        return repr(result)
+        return _words(repr, result) or f"<{type(result).__name__}>"
+
+
+def _words(how: Callable[[Any], str], thing: Any) -> str:
+    """Return the tool's own words for something, or none where it fails to find them."""
+    try:
+        return how(thing)
+    except Exception:
+        return ""
 
 
 def _ms_since(started: float) -> float:

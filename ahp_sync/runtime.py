@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from functools import partial
 from typing import Callable, Mapping, Sequence
 
 from ahp_sync.budget import LONGEST_WAIT, Budget
@@ -16,6 +18,8 @@ from ahp_sync.transports.base import Transport
 from ahp_sync.workers import DeliveryExecutor
 
 __all__ = ["Runtime"]
+
+_log = logging.getLogger("ahp_sync")
 
 
 class Runtime:
@@ -44,6 +48,7 @@ class Runtime:
         self._lock = threading.RLock()
         self._calls: set[Budget] = set()
         self.closed = False
+        self._closing = False
         self._done = threading.Event()
 
     def routes(self, mode: Mode, event_type: str) -> Sequence[Route]:
@@ -69,18 +74,21 @@ class Runtime:
         second close, also a concurrent one, waits for the first within its own time.
         """
         with self._lock:
-            first = not self.closed
-            self.closed = True
+            first = not (self._closing or self._done.is_set())
+            self.closed = self._closing = True
             calls = list(self._calls)
         if not first:
             self._done.wait(min(timeout, LONGEST_WAIT))
             return
         budget = Budget(min(timeout, LONGEST_WAIT))
-        for call in calls:
-            call.cancel()
-        _side_by_side([lambda t=t: t.close(budget) for t in self._owned], budget)  # type: ignore[misc]
-        self._executor.shutdown(cancel_futures=True, timeout=budget.remaining())
-        self._done.set()
+        try:
+            for call in calls:
+                call.cancel()
+            _side_by_side([partial(_close, transport, budget) for transport in self._owned], budget)
+            self._executor.shutdown(cancel_futures=True, timeout=budget.remaining())
+            self._done.set()
+        finally:
+            self._closing = False  # after a Ctrl-C the next close goes on with it
 
     def abandon_after_fork(self) -> None:
         """In a child: let go of the parent's sockets and processes without a word to them."""
@@ -89,6 +97,13 @@ class Runtime:
             abandon = getattr(transport, "abandon_after_fork", None)
             if abandon is not None:
                 abandon()
+
+
+def _close(transport: Transport, budget: Budget) -> None:
+    try:
+        transport.close(budget)
+    except Exception as error:
+        _log.error("a transport was not closed: %s", type(error).__name__)
 
 
 def _routes(

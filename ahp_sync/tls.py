@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-import ssl
 from dataclasses import dataclass
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["TLSIdentity", "client_context"]
 
@@ -36,6 +38,8 @@ class TLSIdentity:
 
 def client_context(identity: Optional[TLSIdentity]) -> ssl.SSLContext:
     """Return a context that verifies certificates and host names, always."""
+    import ssl
+
     from certifi import where
     from urllib3.util.ssl_ import create_urllib3_context
 
@@ -54,6 +58,8 @@ def client_context(identity: Optional[TLSIdentity]) -> ssl.SSLContext:
 
 
 def _load(what: str, path: str, load: object) -> None:
+    import ssl
+
     assert callable(load)
     try:
         load()

@@ -181,6 +181,11 @@ class NoZone(tzinfo):
     def utcoffset(self, when: Optional[datetime]) -> None:
         return None
 
+    dst = utcoffset
+
+    def tzname(self, when: Optional[datetime]) -> str:
+        return "nowhere"
+
 
 @pytest.mark.parametrize(
     "time",

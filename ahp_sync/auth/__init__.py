@@ -1,0 +1,1 @@
+"""Credentials of one endpoint, resolved within the budget of the call that needs them."""

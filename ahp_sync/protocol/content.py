@@ -78,10 +78,10 @@ def _file_change(change: dict[str, Any], content: ContentSelection) -> dict[str,
 def _part(part: dict[str, Any], content: ContentSelection) -> dict[str, Any]:
     wanted = content.level(category_of(part))
     level = min(wanted, part["selection"], key=_LEVELS.index)
-    if level == part["selection"]:
+    if level == part["selection"] and wanted != "omit":
         return part
     view = {name: part[name] for name in part if name not in ("text", "body", "gap")}
-    if level == "omit":  # what may not be seen may not be measured either (D-22)
+    if wanted == "omit":  # what may not be seen may not be measured either (D-22)
         view.pop("size", None)
         view.pop("sha256", None)
     view["selection"] = level

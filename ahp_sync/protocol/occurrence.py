@@ -21,6 +21,8 @@ Session = Union[str, Mapping[str, Any]]
 
 _URI = re.compile(URI)
 _OWN = ("id", "source", "type", "time", "harness")
+# An event stands in the params of a message: so many levels of the bound are taken.
+_LEVEL = 3
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,13 @@ class Origin:
         ``payload`` holds every member but the ones of this object's own. Raises
         :class:`InvalidEvent` naming the path of what is wrong.
         """
-        if event_type not in EVENTS or not EVENTS[event_type].declared:
+        known = EVENTS.get(event_type) if isinstance(event_type, str) else None
+        if known is None or not known.declared:
             raise InvalidEvent("$.type", repr(event_type), "an event type that this version serves")
         for name in _OWN:
             if name in payload:
                 raise InvalidEvent(f"$.{name}", "a value", "none here: the client fills it in")
-        members = plain(payload, "$")
+        members = plain(payload, "$", _LEVEL)
         if event_id is not None:
             members["id"] = plain(event_id, "$.id")
         problem = event_problem(event_type, members)
@@ -91,11 +94,11 @@ class Origin:
             "source": self.source,
             "type": event_type,
             "time": _time(time),
-            "harness": self._harness,
+            "harness": dict(self._harness),
             **members,
         }
         if native is not None:
-            event["native"] = plain(native, "$.native")
+            event["native"] = plain(native, "$.native", _LEVEL + 1)
         return event
 
 

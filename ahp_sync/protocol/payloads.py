@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Sequence
 
+from ahp_sync.errors import InvalidEvent
 from ahp_sync.protocol.content import text_message
 from ahp_sync.protocol.events import EVENTS
 from ahp_sync.protocol.occurrence import new_id
@@ -46,6 +47,8 @@ def tool_after(
 ) -> dict[str, Any]:
     """Return the payload of ``tool.after``; ``call`` is what :func:`tool_before` takes."""
     payload = tool_before(**call)
+    if items is not None and output is not None:
+        raise InvalidEvent("$.items", "both output and items", "one of the two")
     if items is None:
         prefix = f"{payload['call']['id']}-output"
         items = [] if output is None else [text_message(output, role="tool", prefix=prefix)]

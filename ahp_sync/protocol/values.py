@@ -17,6 +17,7 @@ _LARGEST = 10**MAX_DIGITS
 def plain(value: object, path: str, depth: int = 1) -> Any:
     """Return a deep copy of ``value`` made of plain JSON values only; tuples become lists.
 
+    ``depth`` is the level that ``value`` itself will stand on in the message, from 1.
     Raises :class:`InvalidEvent` naming the path for whatever JSON can't carry or a strict reader
     would refuse: other types, keys that are no strings, NaN and infinities, lone surrogates,
     numbers and nesting beyond the bounds of ``jsonrpc`` (R-EVT-04, trap T-06).

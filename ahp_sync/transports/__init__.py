@@ -1,0 +1,1 @@
+"""How messages reach a backend: HTTP, child processes, or what the host injects."""

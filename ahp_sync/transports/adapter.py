@@ -157,12 +157,14 @@ class _Connection(HTTPConnection):
             pool.family,
         )
         pool.family = sock.family
-        sock.settimeout(attempt.left())
-        # A duplicate, since a TLS handshake takes the socket away before we could shut it.
-        self._lifeline = sock.dup() if isinstance(self, HTTPSConnection) else sock
-        if attempt.budget.ended:  # aborted before there was anything to shut
+        try:
+            sock.settimeout(attempt.left())
+            # A duplicate, since a TLS handshake takes the socket away before we could shut it.
+            self._lifeline = sock.dup() if isinstance(self, HTTPSConnection) else sock
+            attempt.budget.check()  # it may have been aborted before there was anything to shut
+        except BaseException:
             sock.close()
-            raise BudgetEnded
+            raise
         return sock
 
     def _serving(self) -> Attempt:

@@ -19,8 +19,8 @@ __all__ = ["TransportFactory"]
 class TransportFactory:
     """Makes a process's transports; everything that can be checked is checked at construction.
 
-    Raises :class:`ValueError` for a backend id that the registration doesn't have, and what
-    ``TLSIdentity`` says for unusable files.
+    Raises :class:`TypeError` and :class:`ValueError` for arguments that make no sense, such as a
+    backend id that the registration doesn't have, and what ``TLSIdentity`` says of unusable files.
     """
 
     def __init__(
@@ -37,11 +37,23 @@ class TransportFactory:
             raise TypeError("stdio_processes must be an integer")
         if stdio_processes < 1:
             raise ValueError("stdio_processes must be at least 1")
+        if not isinstance(trust_env, bool):
+            raise TypeError(f"trust_env must be True or False, not {type(trust_env).__name__}")
         known = {backend.id for backend in registration.backends}
-        for what, mapping in (("transports", injected), ("tls", tls)):
-            for backend_id in mapping:
-                if backend_id not in known:
-                    raise ValueError(f"{what}: the registration has no backend {backend_id!r}")
+        for what, mapping in (("transports", injected), ("tls", tls), ("proxies", proxies)):
+            if not isinstance(mapping, Mapping):
+                raise TypeError(f"{what} must be a mapping, not {type(mapping).__name__}")
+            if what != "proxies" and not known.issuperset(mapping):
+                strangers = ", ".join(repr(name) for name in mapping if name not in known)
+                raise ValueError(f"{what}: the registration has no backend {strangers}")
+        for backend_id, transport in injected.items():
+            if isinstance(transport, type) or not callable(getattr(transport, "exchange", None)):
+                raise TypeError(f"transports: that of {backend_id!r} has no exchange method")
+        for backend_id, identity in tls.items():
+            if not isinstance(identity, TLSIdentity):
+                raise TypeError(f"tls: {backend_id!r} needs a TLSIdentity")
+        if not all(isinstance(text, str) for pair in proxies.items() for text in pair):
+            raise TypeError("proxies must map strings to strings")
         self._backends = registration.backends
         self._injected = injected
         self._stdio_processes = stdio_processes

@@ -394,9 +394,8 @@ def test_f61_waiting_for_a_free_worker_counts(
     assert sum(outcome.may_execute for outcome, _ in outcomes) >= 2
     assert workers_are_free(client)
     sent = {request.event["id"] for request in backend.requests}
-    assert len(sent) <= 6  # two at once, from the first moment to the last
     vain = [one for one in ahp_audit if one.attempts == 0 or one.failure_class == "saturated"]
     assert not sent & {one.event_id for one in vain}
     failed = {one.failure_class for one in ahp_audit if one.kind.value == "synthetic_denial"}
-    assert failed <= {"saturated", "deadline_exceeded"}
+    assert failed <= {"saturated", "deadline_exceeded", "http_status"}
     assert sum("pool" in one.getMessage().lower() for one in caplog.records) <= 1

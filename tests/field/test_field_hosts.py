@@ -126,6 +126,8 @@ def test_f29_ctrl_c_ends_the_wait_and_the_program(
     subscription = observe() if observes else intercept(timeout_ms=20_000)
     code = """
         import json
+        # A program that was started in the background by a shell ignores it otherwise.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         log = AuditLog()
         hooks = client(json.loads(sys.argv[1]), audit=log, observe_timeout=20.0)
         event = {"name": "Bash", "input": {"command": "x" * int(sys.argv[2])}}

@@ -23,8 +23,9 @@ from stdio_children import (
 )
 
 from ahp_sync.budget import Budget, BudgetEnded
-from ahp_sync.failure import FailureClass, OperationalFailure
+from ahp_sync.failure import FailureClass
 from ahp_sync.registration import Lifecycle, StdioCommand
+from ahp_sync.transports.process import BackendProcess
 from ahp_sync.transports.stdio import StdioTransport
 
 #: Answers after 50 ms.
@@ -243,23 +244,17 @@ def test_processes_that_refuse_to_end_are_bounded(
 ) -> None:
     """Each of them costs a thread; past the bound calls fail in time, as saturated."""
     monkeypatch.setattr("ahp_sync.transports.process._MOST_ENDING", 2)
-    code = "signal.signal(signal.SIGTERM, signal.SIG_IGN); say('up'); read(); time.sleep(60)"
+    monkeypatch.setattr("ahp_sync.transports.pump.GRACE", GENEROUS)
+    monkeypatch.setattr(BackendProcess.end, "__defaults__", (GENEROUS,))
+    code = "signal.signal(signal.SIGTERM, signal.SIG_IGN); answer(read()); read(); time.sleep(60)"
     transport = stage(python(code))
-
-    def timeouts() -> str:
-        try:
-            transport.exchange(request(), Budget(0.05))
-        except BudgetEnded:
-            return "ended"
-        except OperationalFailure as failure:
-            return failure.code
-        return "answered"
-
-    monkeypatch.setattr("ahp_sync.transports.pump.GRACE", 5.0)
-    monkeypatch.setattr("ahp_sync.transports.process.GRACE", 5.0)
-    found = [timeouts() for _ in range(12)]
-    assert "processes_ending" in found
-    assert len(stage.pids()) <= 4
+    for number in range(2):
+        ask(transport, f"ev-{number}")  # from here on it does not heed SIGTERM
+        with pytest.raises(BudgetEnded):
+            transport.exchange(request(f"lost-{number}"), Budget(0.05))
+    failure = failure_of(lambda: ask(transport, "ev-3"))
+    assert (failure.failure_class, failure.code) == (FailureClass.SATURATED, "processes_ending")
+    assert len(stage.pids()) == 2
 
 
 def test_no_thread_left_is_a_failure(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,182 @@
+"""The admission of an answer: whole or not at all (section 8 of the wire reference)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import JSON, near
+
+from ahp_sync.budget import Budget, BudgetEnded
+from ahp_sync.failure import FailureClass, OperationalFailure
+from ahp_sync.protocol.effects import EFFECTS, admitted_effects
+
+DENY: dict[str, Any] = {"type": "deny", "reason": "no"}
+ADVERTISED = frozenset({"deny"})
+
+
+def admitted(*effects: Any, advertised: frozenset[str] = ADVERTISED, **members: Any) -> Any:
+    """Return what is admitted of a result with these effects."""
+    result = {"protocolVersion": "draft", "effects": list(effects), **members}
+    return admitted_effects(result, advertised)
+
+
+def refusal(result: Any, advertised: frozenset[str] = ADVERTISED) -> tuple[FailureClass, str]:
+    """Return class and code of the refusal of a result."""
+    with pytest.raises(OperationalFailure) as raised:
+        admitted_effects(result, advertised)
+    assert not raised.value.retryable
+    return raised.value.failure_class, raised.value.code
+
+
+def test_a_neutral_answer_has_no_effects() -> None:
+    """Absent and empty ``effects`` are the same (R-RPC-04)."""
+    assert admitted() == ()
+    assert admitted_effects({"protocolVersion": "draft"}, ADVERTISED) == ()
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        DENY,
+        {**DENY, "code": "com.example.no"},
+        {**DENY, "extensions": {"com.example.x": None, "a.b-c_d.e1": [1]}},
+        {**DENY, "reason": "\n"},
+        {**DENY, "reason": "é" * 10_000},
+    ],
+)
+def test_a_denial_is_admitted(effect: dict[str, Any]) -> None:
+    """With any non-empty reason, a code and extensions (section 6)."""
+    assert admitted(effect) == (effect,)
+
+
+def test_the_order_is_kept() -> None:
+    """Several denials are no conflict (R-ADM-03)."""
+    effects = [{**DENY, "reason": str(number)} for number in range(100)]
+    assert admitted(*effects) == tuple(effects)
+
+
+def test_unknown_members_of_the_result_are_ignored() -> None:
+    """But only there (R-UNK-01)."""
+    assert admitted(DENY, whatever={"x": 1}, extensions={"com.example.x": 1}) == (DENY,)
+
+
+EFFECT, MALFORMED = FailureClass.EFFECTS, FailureClass.MALFORMED
+
+
+@pytest.mark.parametrize(
+    ("members", "failure_class", "code"),
+    [
+        ({"protocolVersion": "0.1"}, FailureClass.UNSUPPORTED, "protocol_version"),
+        ({"protocolVersion": "Draft"}, FailureClass.UNSUPPORTED, "protocol_version"),
+        ({"protocolVersion": "draft\n"}, FailureClass.UNSUPPORTED, "protocol_version"),
+        ({"protocolVersion": None}, FailureClass.UNSUPPORTED, "protocol_version"),
+        ({"protocolVersion": ["draft"]}, FailureClass.UNSUPPORTED, "protocol_version"),
+        ({"effects": None}, EFFECT, "effects_not_a_list"),
+        ({"effects": {}}, EFFECT, "effects_not_a_list"),
+        ({"effects": DENY}, EFFECT, "effects_not_a_list"),
+        ({"effects": "deny"}, EFFECT, "effects_not_a_list"),
+        ({"manifest": {}}, EFFECT, "conflicting_members"),
+        ({"configuration": None}, EFFECT, "conflicting_members"),
+        ({"extensions": {"nodots": 1}}, MALFORMED, "bad_extensions"),
+        ({"extensions": []}, MALFORMED, "bad_extensions"),
+        ({"extensions": None}, MALFORMED, "bad_extensions"),
+        ({"extensions": {"com.example.x\n": 1}}, MALFORMED, "bad_extensions"),
+    ],
+)
+def test_each_fault_of_a_result_has_its_class(
+    members: dict[str, Any], failure_class: FailureClass, code: str
+) -> None:
+    """Nothing of the answer is kept, not even the valid denial in it (R-ADM-01)."""
+    result = {"protocolVersion": "draft", "effects": [DENY], **members}
+    assert refusal(result) == (failure_class, code)
+
+
+def test_a_result_without_a_version_misses_a_required_field() -> None:
+    """R-VER-01, and the class of its own that the failure semantics have for it."""
+    assert refusal({"effects": [DENY]}) == (FailureClass.MISSING_RESULT, "no_protocol_version")
+
+
+@pytest.mark.parametrize(
+    ("effect", "code"),
+    [
+        (None, "malformed_effect"),
+        ("deny", "malformed_effect"),
+        ([DENY], "malformed_effect"),
+        ({}, "malformed_effect"),
+        ({"reason": "no"}, "malformed_effect"),
+        ({"type": None, "reason": "no"}, "malformed_effect"),
+        ({"type": ["deny"], "reason": "no"}, "malformed_effect"),
+        ({"type": "Deny", "reason": "no"}, "unknown_effect"),
+        ({"type": "deny ", "reason": "no"}, "unknown_effect"),
+        ({"type": "retry"}, "unknown_effect"),
+        ({"type": "com.example.vendor"}, "unknown_effect"),
+        ({"type": ""}, "unknown_effect"),
+        *(({"type": name}, "unadvertised_effect") for name in sorted(EFFECTS - {"deny"})),
+        ({"type": "deny"}, "malformed_effect"),
+        ({**DENY, "reason": ""}, "malformed_effect"),
+        ({**DENY, "reason": None}, "malformed_effect"),
+        ({**DENY, "reason": 1}, "malformed_effect"),
+        ({**DENY, "severity": "high"}, "malformed_effect"),
+        ({**DENY, "text": "x"}, "malformed_effect"),
+        ({**DENY, "code": "nodots"}, "malformed_effect"),
+        ({**DENY, "code": "com.example.no\n"}, "malformed_effect"),
+        ({**DENY, "code": ""}, "malformed_effect"),
+        ({**DENY, "code": None}, "malformed_effect"),
+        ({**DENY, "extensions": {"x": 1}}, "malformed_effect"),
+        ({**DENY, "extensions": None}, "malformed_effect"),
+    ],
+)
+def test_one_bad_effect_refuses_all(effect: Any, code: str) -> None:
+    """Wherever it stands, and whatever good effects stand beside it (R-ADM-01, R-UNK-02)."""
+    for effects in ([effect], [DENY, effect], [effect, DENY], [DENY] * 70 + [effect]):
+        result = {"protocolVersion": "draft", "effects": effects}
+        assert refusal(result) == (FailureClass.EFFECTS, code)
+
+
+def test_a_denial_that_was_not_offered_is_refused() -> None:
+    """What is admitted depends on the request (R-CAP-01)."""
+    result = {"protocolVersion": "draft", "effects": [DENY]}
+    assert refusal(result, frozenset()) == (FailureClass.EFFECTS, "unadvertised_effect")
+
+
+def test_the_detail_says_where_and_quotes_nothing() -> None:
+    """An operator finds the effect; the backend's own words stay out of it (R-FAIL-04)."""
+    result = {
+        "protocolVersion": "draft",
+        "effects": [DENY, {**DENY, "code": "a secret", "x": "another secret"}],
+    }
+    with pytest.raises(OperationalFailure) as raised:
+        admitted_effects(result, ADVERTISED)
+    assert "effects[1]" in raised.value.detail
+    assert "secret" not in str(raised.value)
+
+
+def test_a_long_list_is_given_up_when_time_is_over() -> None:
+    """The check is asked now and then, so that a hostile list holds nobody past the deadline."""
+    budget = Budget(10)
+    budget.cancel()
+    result = {"protocolVersion": "draft", "effects": [DENY] * 20_000}
+    with pytest.raises(BudgetEnded):
+        admitted_effects(result, ADVERTISED, budget.check)
+
+
+@given(st.data())
+def test_any_result_is_admitted_or_an_operational_failure(data: st.DataObject) -> None:
+    """Nothing in a JSON object makes the admission raise anything else."""
+    good = {
+        "protocolVersion": "draft",
+        "effects": [{**DENY, "code": "a.b", "extensions": {"c.d": 1}}, DENY],
+        "extensions": {"e.f": {}},
+    }
+    result = data.draw(st.composite(near)(good) | st.dictionaries(st.text(), JSON))
+    if not isinstance(result, dict):
+        return
+    try:
+        for effect in admitted_effects(result, ADVERTISED):
+            assert effect["type"] == "deny"
+            assert effect["reason"]
+    except OperationalFailure:
+        pass
