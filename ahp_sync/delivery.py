@@ -89,10 +89,9 @@ class Delivery:
                 jobs.append(self._start(notice, budget))
             return [self._finish(job, budget) for job in jobs]
         except BaseException:  # an interrupt of the host: nothing may be left running
-            for job in jobs:
-                if isinstance(job, Job):
-                    job.leave()
             budget.abort()
+            for job in jobs:
+                self._finish(job, budget)  # which leaves it at once
             raise
 
     def _start(self, notice: Notice, budget: Budget) -> Union[Job, OperationalFailure]:

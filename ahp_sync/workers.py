@@ -59,7 +59,9 @@ class Job(Future):  # type: ignore[type-arg]  # Future is generic only for the t
             assert work is not None
             result = self._context.run(work)
         except BaseException as error:
-            # The traceback would keep the frames, and so the request and its secrets, alive.
+            # Tracebacks would keep the frames, and so the request and its secrets, alive.
+            if error.__suppress_context__:
+                error.__context__ = None
             self._finish(self.set_exception, error.with_traceback(None))
         else:
             self._finish(self.set_result, result)
@@ -284,7 +286,7 @@ class DeliveryExecutor(Executor):
     def _write_off(self, job: Job) -> None:
         """Let another worker take the place of the one that still runs ``job``."""
         with self._lock:
-            running = not (job.cancelled() or job.home)
+            running = not (job.cancelled() or job.home or job.written_off)
             if not running or self._written_off >= self._max_written_off:
                 return
             job.written_off = True

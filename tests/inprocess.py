@@ -111,11 +111,11 @@ def deny(reason: str = "not here") -> Act:
     )
 
 
-def fails(error: Union[BaseException, type[BaseException]]) -> Act:
-    """Raises ``error``."""
+def fails(error: Union[BaseException, Callable[[], BaseException]]) -> Act:
+    """Raises ``error``, or what it makes: one that is kept would keep the call it was raised in."""
 
     def act(backend: Backend, message: dict[str, Any], budget: Budget) -> Optional[bytes]:
-        raise error
+        raise error if isinstance(error, BaseException) else error()
 
     return act
 

@@ -74,7 +74,7 @@ def test_the_kinds_are_stable() -> None:
 
 def test_a_record_says_whose_it_is(open_client: Clients, records: AuditLog) -> None:
     """Event, session, call, tool, backend, subscription, policy and times, all in one place."""
-    backend = Backend(fails(refused()), intercept(policy="fail-open", timeout_ms=700))
+    backend = Backend(fails(refused), intercept(policy="fail-open", timeout_ms=700))
     ask(open_client(backend), event_id="e-1", session="s-1", call_id="c-1")
     (record,) = records
     expected = {
@@ -103,7 +103,7 @@ def test_a_record_says_whose_it_is(open_client: Clients, records: AuditLog) -> N
 def test_an_observers_record_has_no_policy(open_client: Clients, records: AuditLog) -> None:
     """Only the ones that were not told have a record at all."""
     good = Backend(ok, observe(), id="com.example.good")
-    bad = Backend(fails(refused()), observe(), id="com.example.bad")
+    bad = Backend(fails(refused), observe(), id="com.example.bad")
     open_client(good, bad).session_end(session="s-1")
     (record,) = records
     assert (record.backend, record.mode, record.policy) == (bad.id, "observe", None)
@@ -265,7 +265,7 @@ def test_nothing_is_made_that_nobody_wants() -> None:
 
 
 @pytest.mark.parametrize("at_wants", [False, True], ids=["write", "wants"])
-@pytest.mark.parametrize("act", [ok, deny("no"), fails(refused())], ids=["ok", "deny", "failure"])
+@pytest.mark.parametrize("act", [ok, deny("no"), fails(refused)], ids=["ok", "deny", "failure"])
 def test_a_failing_sink_changes_nothing(
     act: Any,
     at_wants: bool,

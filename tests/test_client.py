@@ -78,7 +78,7 @@ def test_interceptors_are_asked_one_after_another(open_client: Clients) -> None:
     ("act", "kind"),
     [
         pytest.param(deny(), "explicit_denial", id="denial"),
-        pytest.param(fails(refused()), "synthetic_denial", id="fail-closed"),
+        pytest.param(fails(refused), "synthetic_denial", id="fail-closed"),
     ],
 )
 def test_the_chain_ends_at_the_first_denial(
@@ -110,7 +110,7 @@ def test_who_is_not_asked_sees_only_what_is_its_own(open_client: Clients) -> Non
 
 def test_who_was_asked_gets_no_copy(open_client: Clients) -> None:
     """Not even where it failed: it has had the event already."""
-    failed, good, denier = line_up(fails(refused()), ok, deny(), subscription=OPEN)
+    failed, good, denier = line_up(fails(refused), ok, deny(), subscription=OPEN)
     assert_denied(ask(open_client(failed, good, denier)))
     assert failed.methods == good.methods == denier.methods == ["intercept"]
 
@@ -178,7 +178,7 @@ def test_fail_closed_denies_for_the_generic_reason(open_client: Clients, records
 
 def test_fail_open_goes_on_and_says_so(open_client: Clients, records: AuditLog) -> None:
     """AHP-FAIL-001: unchanged, flagged, and the others are still asked."""
-    failed, good = line_up(fails(refused()), ok, subscription=OPEN)
+    failed, good = line_up(fails(refused), ok, subscription=OPEN)
     outcome = ask(open_client(failed, good))
     assert_failed_open(outcome, failure_class="connection")
     assert (outcome.reason, outcome.synthetic) == (None, False)
@@ -190,7 +190,7 @@ def test_fail_open_goes_on_and_says_so(open_client: Clients, records: AuditLog) 
 
 def test_all_failures_of_a_call_are_told_in_order(open_client: Clients) -> None:
     """Two that fail open and one that does not: the last decides, all three are named."""
-    backends = line_up(fails(refused()), fails(refused()), fails(refused()), subscription=OPEN)
+    backends = line_up(fails(refused), fails(refused), fails(refused), subscription=OPEN)
     backends[2].subscriptions = [CLOSED]
     outcome = ask(open_client(*backends))
     assert_synthetic_denial(outcome)
@@ -201,8 +201,8 @@ def test_all_failures_of_a_call_are_told_in_order(open_client: Clients) -> None:
 @pytest.mark.parametrize(
     "act",
     [
-        pytest.param(fails(ValueError("token=hunter2")), id="ValueError"),
-        pytest.param(fails(OSError(5, "token=hunter2")), id="OSError"),
+        pytest.param(fails(lambda: ValueError("token=hunter2")), id="ValueError"),
+        pytest.param(fails(lambda: OSError(5, "token=hunter2")), id="OSError"),
         pytest.param(fails(RecursionError), id="RecursionError"),
         pytest.param(fails(StopIteration), id="StopIteration"),
         pytest.param(lambda backend, message, budget: "{}", id="text"),
@@ -309,7 +309,7 @@ def test_observers_are_bounded_together_and_change_nothing(
 ) -> None:
     """R-OBS-05: hung, stuck, failing and denying observers cost ``observe_timeout`` at most."""
     silent = observers(hangs, stuck, hangs)
-    failing = Backend(fails(refused()), observe(), id="com.example.failing")
+    failing = Backend(fails(refused), observe(), id="com.example.failing")
     denying = Backend(deny("me too"), observe(), id="com.example.denying")
     judge = Backend(decider, id="com.example.judge")
     client = open_client(*silent, failing, denying, judge, observe_timeout=0.2)

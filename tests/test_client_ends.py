@@ -129,7 +129,7 @@ def test_a_call_that_ends_right_after_the_last_interceptor_is_no_permission(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("act", [ok, deny(), fails(refused())], ids=["ok", "deny", "failure"])
+@pytest.mark.parametrize("act", [ok, deny(), fails(refused)], ids=["ok", "deny", "failure"])
 def test_a_call_that_ends_while_it_is_asked_about_is_no_permission(
     act: Act, policy: str, end: End, open_client: Clients, records: AuditLog
 ) -> None:

@@ -185,7 +185,7 @@ def forbidden(a: Any = None) -> NoReturn:
     ("act", "check"),
     [
         (deny("Not here."), lambda outcome: assert_denied(outcome, "Not here.")),
-        (fails(refused()), lambda outcome: assert_denied(outcome, synthetic=True)),
+        (fails(refused), lambda outcome: assert_denied(outcome, synthetic=True)),
     ],
     ids=["explicit", "synthetic"],
 )
@@ -241,7 +241,7 @@ def test_an_interrupted_call_does_not_run(open_client: Clients) -> None:
 
 def test_a_call_that_failed_open_runs(open_client: Clients) -> None:
     """As without a guard."""
-    backend = watcher(fails(refused()), policy="fail-open")
+    backend = watcher(fails(refused), policy="fail-open")
     assert open_client(backend).guard(plain)(1) == 3
     assert told(backend)["outcome"] == "ok"
 
@@ -332,7 +332,7 @@ def test_an_interrupt_of_the_tool_is_told_as_cancelled(
 def test_a_report_that_fails_hides_no_result(open_client: Clients) -> None:
     """The observer is down: the result is returned all the same."""
     backend = Backend(ok, intercept())
-    observer = Backend(fails(refused()), observe(["tool.after"]), id="com.example.observer")
+    observer = Backend(fails(refused), observe(["tool.after"]), id="com.example.observer")
     assert open_client(backend, observer).guard(plain)(1) == 3
     assert observer.methods == ["observe"]
 
