@@ -365,7 +365,8 @@ class Client:
     ) -> F:
         """Return ``fn`` wrapped so that each call is asked about, run, and told about.
 
-        :param fn: an ordinary function whose arguments are JSON values.
+        :param fn: an ordinary function whose arguments are JSON values. Of a method, guard the
+            bound one (``hooks.guard(tools.bash)``): its ``self`` is no JSON value.
         :param name: the tool's name; the function's by default.
         :param seconds: the budget of each hook call; None leaves the subscriptions' limits.
 

@@ -123,7 +123,7 @@ def _guarded(work: Callable[[], T]) -> T:
         return work()
     except (OperationalFailure, BudgetEnded):
         raise
-    except Exception as error:
+    except BaseException as error:  # SystemExit too: it must not end the host from a worker
         name = type(error).__name__
         where = "".join(traceback.format_tb(error.__traceback__))
         _log.error("unexpected %s in a delivery, taken for a lost connection\n%s", name, where)

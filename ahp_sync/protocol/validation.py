@@ -112,7 +112,7 @@ _WANTED: dict[str, str] = {
     "const": "{}",
     "additionalProperties": "without that member",
     "not": "absent",
-    "required": "with every member it needs: {}",
+    "required": "with the missing {}",
     "propertyNames": "reverse-DNS names",
     "pattern": "of the documented form",
     "minimum": "at least {}",
@@ -124,8 +124,10 @@ _WANTED: dict[str, str] = {
 
 
 def _wanted(error: Any) -> str:
-    wanted = _WANTED.get(error.validator, "of the documented form")
-    return wanted.format(_listed(error.validator_value))
+    wanted, value = _WANTED.get(error.validator, "of the documented form"), error.validator_value
+    if error.validator == "required":
+        value = [member for member in value if member not in error.instance]
+    return wanted.format(_listed(value))
 
 
 def _most_telling(errors: list[Any]) -> Any:
