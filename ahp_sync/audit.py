@@ -24,6 +24,8 @@ __all__ = ["AuditKind", "AuditRecord", "AuditSink", "JsonLinesSink", "LoggingSin
 
 _log = logging.getLogger("ahp_sync")
 
+_REASON_CHARACTERS = 4096
+
 
 class AuditKind(str, enum.Enum):
     """What became of one subscription in one call."""
@@ -267,6 +269,7 @@ class EventAudit:
         if not self._auditor.wants(kind):
             return
         event = self._event
+        reason = reason and _bounded(reason)  # the others come bounded
         untrusted = {"reason": reason, "sample": sample, "stderr": stderr}
         elapsed = None if started is None else round((time.monotonic() - started) * 1000, 3)
         self._auditor.write(
@@ -298,3 +301,7 @@ def _wants(sink: AuditSink, kind: AuditKind) -> bool:
     except Exception:
         _log.exception("an audit sink could not say what it wants")
         return True
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= _REASON_CHARACTERS else text[:_REASON_CHARACTERS] + "… (cut)"
