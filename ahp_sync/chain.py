@@ -125,7 +125,7 @@ class Chain:
             # A value from here on: its traceback would hold the request until it is collected.
             outcome: Union[Answer, OperationalFailure] = failure.with_traceback(None)
         except BudgetEnded:
-            outcome = no_answer()
+            outcome = progress.no_answer()
         except BaseException:  # KeyboardInterrupt above all: recorded, and passed on as it is
             self._budget.cancel()
             self._note(AuditKind.INTERRUPTED, route, progress, started, code="exception")
@@ -219,13 +219,6 @@ def ending(budget: Budget) -> Optional[Decision]:
     if budget.cancelled:
         return Decision.INTERRUPTED
     return Decision.EXPIRED if budget.expired else None
-
-
-def no_answer() -> OperationalFailure:
-    """Return the failure of a delivery whose deadline passed without an answer (AHP-FAIL-002)."""
-    return OperationalFailure(
-        FailureClass.DEADLINE_EXCEEDED, "no_answer", "no answer before the deadline"
-    )
 
 
 def late() -> OperationalFailure:

@@ -40,6 +40,35 @@ class Progress:
 
     def __init__(self) -> None:
         self.attempts = 0
+        self._failed: Optional[OperationalFailure] = None
+
+    def attempt(self, number: int, work: Callable[[], T]) -> T:
+        """Do one attempt, and keep what became of it."""
+        self.attempts = number
+        try:
+            return _guarded(work)
+        except OperationalFailure as failure:
+            self._failed = failure
+            raise
+
+    def no_answer(self) -> OperationalFailure:
+        """Return the failure of a delivery whose deadline passed without an answer (AHP-FAIL-002).
+
+        It tells of an earlier attempt's failure too, which a retry would hide otherwise.
+        """
+        detail, earlier = "no answer before the deadline", self._failed
+        if earlier is None:
+            return OperationalFailure(FailureClass.DEADLINE_EXCEEDED, "no_answer", detail)
+        return OperationalFailure(
+            FailureClass.DEADLINE_EXCEEDED,
+            "no_answer",
+            f"{detail}; an earlier attempt: {earlier.failure_class.value}/{earlier.code}",
+            http_status=earlier.http_status,
+            rpc_code=earlier.rpc_code,
+            exit_status=earlier.exit_status,
+            sample=earlier.sample,
+            stderr=earlier.stderr,
+        )
 
 
 @dataclass(frozen=True)
@@ -73,8 +102,7 @@ class Delivery:
         """Send a request and return its admitted answer."""
 
         def attempt(number: int) -> Answer:
-            progress.attempts = number
-            return _guarded(lambda: _ask(transport, message, advertised, budget))
+            return progress.attempt(number, lambda: _ask(transport, message, advertised, budget))
 
         return self._executor.run(budget, lambda: with_retries(attempt, budget, self._retry))
 
@@ -96,8 +124,9 @@ class Delivery:
 
     def _start(self, notice: Notice, budget: Budget) -> Union[Job, OperationalFailure]:
         def attempt(number: int) -> None:
-            notice.progress.attempts = number
-            _guarded(lambda: notice.transport.exchange(notice.message, budget))
+            notice.progress.attempt(
+                number, lambda: notice.transport.exchange(notice.message, budget)
+            )
 
         try:
             return self._executor.start(budget, lambda: with_retries(attempt, budget, self._retry))

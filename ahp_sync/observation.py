@@ -7,7 +7,7 @@ from typing import Any, Sequence
 
 from ahp_sync.audit import AuditKind, EventAudit
 from ahp_sync.budget import Budget, BudgetEnded
-from ahp_sync.chain import Route, no_answer
+from ahp_sync.chain import Route
 from ahp_sync.delivery import Delivery, Notice, Progress
 from ahp_sync.failure import OperationalFailure
 from ahp_sync.protocol.messages import observe_notification
@@ -40,7 +40,11 @@ def observe(
         results = [BudgetEnded() for _ in routes]
     for route, notice, result in zip(routes, notices, results):
         if result is not None:
-            failure = result if isinstance(result, OperationalFailure) else _untold(budget)
+            failure = (
+                result
+                if isinstance(result, OperationalFailure)
+                else _untold(budget, notice.progress)
+            )
             audit.failure(
                 AuditKind.OBSERVATION_FAILED,
                 route.subscription,
@@ -50,9 +54,9 @@ def observe(
             )
 
 
-def _untold(budget: Budget) -> OperationalFailure:
+def _untold(budget: Budget, progress: Progress) -> OperationalFailure:
     """Return why an observer was not told, or not known to be told, before the budget ended."""
-    failure = no_answer()
+    failure = progress.no_answer()
     if budget.cancelled:
         failure.code, failure.detail = "interrupted", "the call was interrupted"
     return failure

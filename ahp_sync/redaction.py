@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from ahp_sync.protocol.jsonrpc import CUT
 
@@ -28,14 +29,17 @@ def redacted(text: str, secrets: tuple[str, ...]) -> str:
 
 
 def _spellings(secrets: tuple[str, ...]) -> set[str]:
-    found = set()
-    for secret in secrets:
-        if len(secret) >= _SHORTEST:
-            found.add(secret)
-            for only_ascii in (False, True):
-                escaped = json.dumps(secret, ensure_ascii=only_ascii)[1:-1]
-                found.update((escaped, escaped.replace("/", "\\/")))
+    found = {secret for secret in secrets if len(secret) >= _SHORTEST}
+    for _ in range(2):  # JSON often stands in a string of JSON
+        found.update([escaped for secret in found for escaped in _escaped(secret)])
     return found
+
+
+def _escaped(secret: str) -> Iterator[str]:
+    for only_ascii in (False, True):
+        escaped = json.dumps(secret, ensure_ascii=only_ascii)[1:-1]
+        yield escaped
+        yield escaped.replace("/", "\\/")
 
 
 def _begun(text: str, secrets: list[str]) -> int:

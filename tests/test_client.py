@@ -378,3 +378,22 @@ def test_a_dropped_client_leaves_no_thread() -> None:
     del client
     gc.collect()
     assert eventually(lambda: set(threading.enumerate()) <= set(before))
+
+
+def test_a_retry_does_not_hide_what_failed_before_it(
+    open_client: Callable[..., Client], records: AuditLog
+) -> None:
+    """A deadline that ends a second attempt still tells how the first one failed (F01)."""
+
+    def crashes_then_hangs(backend: Backend, message: dict[str, Any], budget: Budget) -> Any:
+        if len(backend.messages) > 1:
+            return hangs(backend, message, budget)
+        raise refused(retryable=True, exit_status=3, stderr="Traceback")
+
+    backend = Backend(crashes_then_hangs, intercept(timeout_ms=300))
+    outcome = open_client(backend).tool_before(name="Bash", input={})
+    assert [failure.failure_class.value for failure in outcome.failures] == ["deadline_exceeded"]
+    assert "connection/connect_refused" in outcome.failures[0].detail
+    (record,) = records.records
+    assert (record.exit_status, record.attempts) == (3, 2)
+    assert record.untrusted["stderr"] == "Traceback"

@@ -34,7 +34,7 @@ class Attempt:
         if self.reply is None:
             return ""
         text = self.reply.body.decode("utf-8", "backslashreplace")
-        return redacted(text, _spellings(self.reply.secrets))
+        return redacted(text, self.reply.secrets)
 
     @property
     def effects(self) -> list[Any]:
@@ -96,12 +96,6 @@ class RecordingTransport:
         delivery = Delivery(self._backend, message)
         self._log.append(delivery)
         return delivery
-
-
-def _spellings(secrets: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the secrets as they are, and as JSON writes them."""
-    escaped = (json.dumps(s, ensure_ascii=only)[1:-1] for s in secrets for only in (False, True))
-    return (*secrets, *escaped)
 
 
 def _redacted(value: Any, secrets: tuple[str, ...]) -> Any:
