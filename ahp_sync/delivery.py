@@ -11,7 +11,7 @@ from ahp_sync.budget import Budget, BudgetEnded
 from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.protocol.effects import admitted_effects
 from ahp_sync.protocol.jsonrpc import answer_body
-from ahp_sync.redaction import redacted
+from ahp_sync.redaction import Redactor, redacted
 from ahp_sync.retry import RetryPolicy, with_retries
 from ahp_sync.transports.base import Message, Reply, Transport
 from ahp_sync.workers import DeliveryExecutor, Job
@@ -186,11 +186,17 @@ def _answer(reply: Reply, rpc_id: str, advertised: frozenset[str], budget: Budge
             reply.on_rejected()
         raise
     if reply.secrets:
-        effects = tuple(_without_secrets(effect, reply.secrets) for effect in effects)
+        effects = _without_secrets(effects, reply.secrets, budget)
     return Answer(effects, reply.facts, reply.stderr)
 
 
-def _without_secrets(effect: dict[str, Any], secrets: tuple[str, ...]) -> dict[str, Any]:
+def _without_secrets(
+    effects: tuple[dict[str, Any], ...], secrets: tuple[str, ...], budget: Budget
+) -> tuple[dict[str, Any], ...]:
     """Keep a backend that echoes its credentials from having them shown to the model (F51)."""
-    reason = effect.get("reason")
-    return {**effect, "reason": redacted(reason, secrets)} if reason else effect
+    hide, shown = Redactor(secrets), []
+    for effect in effects:
+        budget.check()
+        reason = effect.get("reason")
+        shown.append({**effect, "reason": hide(reason)} if reason else effect)
+    return tuple(shown)

@@ -7,25 +7,35 @@ from collections.abc import Iterator
 
 from ahp_sync.protocol.jsonrpc import CUT
 
-__all__ = ["redacted"]
+__all__ = ["Redactor", "redacted"]
 
 _HIDDEN = "[redacted]"
 # A shorter value is no secret, and replacing it would only spoil ordinary words.
 _SHORTEST = 6
 
 
-def redacted(text: str, secrets: tuple[str, ...]) -> str:
-    """Return ``text`` with every one of ``secrets`` in it replaced.
+class Redactor:
+    """Replaces ``secrets`` in texts. Make one for many texts: it works out their spellings once.
 
     They are looked for as they are and as JSON writes them, and at a cut also in part.
     """
-    known = sorted(_spellings(secrets), key=len, reverse=True)
-    for spelling in known:
-        text = text.replace(spelling, _HIDDEN)
-    if text.endswith(CUT):
-        kept = text[: -len(CUT)]
-        text = kept[: len(kept) - _begun(kept, known)] + CUT
-    return text
+
+    def __init__(self, secrets: tuple[str, ...]) -> None:
+        self._known = sorted(_spellings(secrets), key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        """Return ``text`` with every secret in it replaced."""
+        for spelling in self._known:
+            text = text.replace(spelling, _HIDDEN)
+        if text.endswith(CUT):
+            kept = text[: -len(CUT)]
+            text = kept[: len(kept) - _begun(kept, self._known)] + CUT
+        return text
+
+
+def redacted(text: str, secrets: tuple[str, ...]) -> str:
+    """Return ``text`` with every one of ``secrets`` in it replaced. See :class:`Redactor`."""
+    return Redactor(secrets)(text)
 
 
 def _spellings(secrets: tuple[str, ...]) -> set[str]:
