@@ -28,7 +28,7 @@ _REASON_CHARACTERS = 4096
 
 
 class AuditKind(str, enum.Enum):
-    """What became of one subscription in one call."""
+    """What became of one subscription in one call, or what the host itself decided."""
 
     #: The interceptor's answer was accepted and denies nothing.
     ACCEPTED = "accepted"
@@ -44,6 +44,8 @@ class AuditKind(str, enum.Enum):
     INTERRUPTED = "interrupted"
     #: The call's budget ended while this interceptor was asked.
     EXPIRED = "expired"
+    #: No backend denied, but the host's own ``authorize`` or ``approve`` did.
+    HOST_DENIAL = "host_denial"
     #: The observer could not be told.
     OBSERVATION_FAILED = "observation_failed"
 
@@ -59,15 +61,17 @@ def _now() -> str:
 class AuditRecord:
     """One disposition. Times are RFC 3339 and milliseconds; fields that don't apply are None.
 
-    ``untrusted`` maps ``reason``, ``sample`` and ``stderr`` to bounded text of the backend.
+    ``backend`` and ``subscription`` are None where the host itself decided. ``effects`` are the
+    types of those that were accepted, in order. ``untrusted`` maps ``reason``, ``sample`` and
+    ``stderr`` to bounded text of the backend.
     """
 
     kind: AuditKind
     event_id: str
     event_type: str
-    backend: str
-    subscription: int
-    mode: str
+    backend: Optional[str] = None
+    subscription: Optional[int] = None
+    mode: Optional[str] = None
     session: Optional[str] = None
     call: Optional[str] = None
     tool: Optional[str] = None
@@ -75,6 +79,7 @@ class AuditRecord:
     timeout_ms: Optional[int] = None
     elapsed_ms: Optional[float] = None
     attempts: int = 0
+    effects: tuple[str, ...] = ()
     failure_class: Optional[str] = None
     code: Optional[str] = None
     detail: Optional[str] = None
@@ -85,10 +90,16 @@ class AuditRecord:
     untrusted: Mapping[str, str] = field(default_factory=dict)
     time: str = field(default_factory=_now)
 
+    @property
+    def who(self) -> str:
+        """Whose disposition it is: ``backend[subscription]``, or ``host``."""
+        return "host" if self.backend is None else f"{self.backend}[{self.subscription}]"
+
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON values; the member names are stable."""
         record = {item.name: getattr(self, item.name) for item in fields(self)}
         record["kind"] = self.kind.value
+        record["effects"] = list(self.effects)
         record["untrusted"] = dict(self.untrusted)
         return record
 
@@ -122,10 +133,9 @@ class LoggingSink:
         failed = f" {record.failure_class}/{record.code}" if record.failure_class else ""
         self._logger.log(
             _level(record.kind),
-            "%s %s[%d] %s %s%s",
+            "%s %s %s %s%s",
             record.kind.value,
-            record.backend,
-            record.subscription,
+            record.who,
             record.event_type,
             record.event_id,
             failed,
@@ -253,10 +263,14 @@ class EventAudit:
             stderr=failure.stderr,
         )
 
+    def host_denial(self) -> None:
+        """Record that the host's own policy refused what no backend did."""
+        self.write(AuditKind.HOST_DENIAL, None)
+
     def write(
         self,
         kind: AuditKind,
-        subscription: Subscription,
+        subscription: Optional[Subscription],
         *,
         started: Optional[float] = None,
         facts: Optional[Mapping[str, Any]] = None,
@@ -277,20 +291,27 @@ class EventAudit:
                 kind=kind,
                 event_id=event["id"],
                 event_type=event["type"],
-                backend=subscription.backend,
-                subscription=subscription.index,
-                mode=subscription.mode.value,
                 session=event.get("session", {}).get("id"),
                 call=event.get("call", {}).get("id"),
                 tool=event.get("tool", {}).get("name"),
-                policy=None if subscription.policy is None else subscription.policy.value,
-                timeout_ms=subscription.timeout_ms,
                 elapsed_ms=elapsed,
                 untrusted={name: text for name, text in untrusted.items() if text},
+                **({} if subscription is None else _about(subscription)),
                 **{name: fact for name, fact in (facts or {}).items() if name in _FACTS},
                 **fields,
             )
         )
+
+
+def _about(subscription: Subscription) -> dict[str, Any]:
+    policy = subscription.policy
+    return {
+        "backend": subscription.backend,
+        "subscription": subscription.index,
+        "mode": subscription.mode.value,
+        "policy": None if policy is None else policy.value,
+        "timeout_ms": subscription.timeout_ms,
+    }
 
 
 def _wants(sink: AuditSink, kind: AuditKind) -> bool:

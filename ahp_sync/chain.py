@@ -1,19 +1,23 @@
 """The interceptors of one call: asked one after another, each failure put to its own policy.
 
-The chain ends at a denial, at a fail-closed failure, or with the call itself; it never ends in
-permission unless every interceptor was asked or failed open within its own deadline (R-SET-01,
-R-SET-08, AHP-FAIL-001).
+The chain ends at a denial, at a stop, at a fail-closed failure, or with the call itself; it never
+ends in permission unless every interceptor was asked or failed open within its own deadline
+(R-SET-01, R-SET-08, AHP-FAIL-001).
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import Any, Optional, Sequence, Union
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from ahp_sync.audit import AuditKind, EventAudit
 from ahp_sync.budget import Budget, BudgetEnded
-from ahp_sync.delivery import Answer, Delivery, Progress
+from ahp_sync.capabilities import Grant
+from ahp_sync.codecs import Codecs
+from ahp_sync.delivery import Answer, Delivery, Progress, Question
+from ahp_sync.errors import InvalidEvent
 from ahp_sync.failure import (
     GENERIC_REASON,
     Failure,
@@ -21,15 +25,18 @@ from ahp_sync.failure import (
     FailurePolicy,
     OperationalFailure,
 )
+from ahp_sync.offer import offered
 from ahp_sync.outcome import Decision
 from ahp_sync.protocol.content import project
-from ahp_sync.protocol.events import EVENTS
+from ahp_sync.protocol.edits import Shown
+from ahp_sync.protocol.effects import refused
+from ahp_sync.protocol.lineage import Lineage
 from ahp_sync.protocol.messages import intercept_request
 from ahp_sync.registration import Subscription
-from ahp_sync.settlement import State, settle
+from ahp_sync.settlement import Permission, State, settle
 from ahp_sync.transports.base import Transport
 
-__all__ = ["Chain", "Route", "Settled"]
+__all__ = ["Chain", "Interception", "Route", "Settled"]
 
 
 @dataclass(frozen=True)
@@ -45,9 +52,26 @@ class Route:
         return project(event, subscription.content, include_native=subscription.include_native)
 
 
+@dataclass(frozen=True)
+class Interception:
+    """What is put to the interceptors: the state before the first, and what they may do to it.
+
+    ``request`` is the event of the elicitation whose result the event brings, where it does.
+    """
+
+    state: State
+    grant: Grant
+    codecs: Codecs
+    lineage: Lineage
+    request: Optional[Mapping[str, Any]] = None
+
+
 @dataclass
 class Settled:
-    """What a chain came to, and which interceptors it did not call."""
+    """What a chain came to, and which interceptors it did not call.
+
+    ``typed`` is what the host's codecs made of the effective input and of the candidate.
+    """
 
     state: State
     decision: Decision = Decision.PROCEED
@@ -56,6 +80,14 @@ class Settled:
     failures: list[Failure] = field(default_factory=list)
     failed_open: bool = False
     uncalled: Sequence[Route] = ()
+    typed: Mapping[str, Any] = field(default_factory=dict)
+
+
+class _Staged(NamedTuple):
+    """What an answer makes of the state, until it is published."""
+
+    state: State
+    typed: Mapping[str, Any]
 
 
 class _Ended(Exception):
@@ -70,24 +102,31 @@ class _Ended(Exception):
 class Chain:
     """One event's way through its interceptors.
 
-    :param event: the event as the host raised it.
     :param budget: the call's own budget; each interceptor gets a child of it.
+    :param typed: what the host's codecs made of the values that the host brought along.
     """
 
     def __init__(
-        self, event: dict[str, Any], delivery: Delivery, budget: Budget, audit: EventAudit
+        self,
+        interception: Interception,
+        delivery: Delivery,
+        budget: Budget,
+        audit: EventAudit,
+        typed: Mapping[str, Any],
     ) -> None:
+        self._interception = interception
         self._delivery = delivery
         self._budget = budget
         self._audit = audit
-        effects = EVENTS[event["type"]].intercept_effects
-        self._advertised = frozenset(effects)
-        self._capabilities: dict[str, Any] = {"effects": list(effects)}
-        self._settled = Settled(State(event))
+        self._settled = Settled(interception.state, typed=typed)
 
     def run(self, routes: Sequence[Route]) -> Settled:
         """Ask the interceptors of ``routes`` in order and return what it came to."""
         settled = self._settled
+        self._decide()
+        if settled.decision is not Decision.PROCEED:
+            self._skip(routes, "settled_by_host")
+            return settled
         for position, route in enumerate(routes):
             try:
                 self._still_wanted()
@@ -123,7 +162,7 @@ class Chain:
             answer = self._accepted(route, progress)
         except OperationalFailure as failure:
             # A value from here on: its traceback would hold the request until it is collected.
-            outcome: Union[Answer, OperationalFailure] = failure.with_traceback(None)
+            outcome: Union[Answer[_Staged], OperationalFailure] = failure.with_traceback(None)
         except BudgetEnded:
             outcome = progress.no_answer()
         except BaseException:  # KeyboardInterrupt above all: recorded, and passed on as it is
@@ -142,22 +181,39 @@ class Chain:
         else:
             self._note_accepted(route, outcome, progress, started)
 
-    def _accepted(self, route: Route, progress: Progress) -> Answer:
+    def _accepted(self, route: Route, progress: Progress) -> Answer[_Staged]:
         """Return the answer once it is staged and published; the deadline covers all of it."""
         budget = self._budget.child(route.subscription.timeout)
-        view = route.view(self._settled.state.event)
-        message = intercept_request(view, self._capabilities, self._settled.state.advertised())
-        answer = self._delivery.intercept(
-            route.transport, message, self._advertised, budget, progress
-        )
-        staged = settle(self._settled.state, answer.effects)
+        answer = self._delivery.intercept(self._question(route), budget, progress)
         if budget.ended:
             raise late()
-        self._settled.state = staged
-        if staged.ended:
-            self._settled.decision = Decision.DENY
-            self._settled.reason = staged.reason
+        self._settled.state, self._settled.typed = answer.staged
+        self._decide()
         return answer
+
+    def _question(self, route: Route) -> Question[_Staged]:
+        interception, state, typed = self._interception, self._settled.state, self._settled.typed
+        view = route.view(state.event)
+        shown = offered(interception.grant, state, view, interception.request)
+
+        def stage(effects: tuple[dict[str, Any], ...], check: Callable[[], object]) -> _Staged:
+            return _stage(interception, state, typed, effects, shown, check)
+
+        return Question(
+            route.transport,
+            intercept_request(view, shown.capabilities, state.advertised()),
+            state.event["type"],
+            shown.capabilities,
+            stage,
+        )
+
+    def _decide(self) -> None:
+        settled, state = self._settled, self._settled.state
+        if state.permission is Permission.DENY:
+            settled.decision = Decision.DENY
+            settled.reason = state.denial and state.denial.reason
+        elif state.flow == "stop":
+            settled.decision, settled.reason = Decision.STOP, state.stop
 
     def _fail(
         self, route: Route, failure: OperationalFailure, progress: Progress, started: float
@@ -179,22 +235,23 @@ class Chain:
             settled.failed_open = True
         else:
             kind = AuditKind.SYNTHETIC_DENIAL
+            settled.state = replace(settled.state, permission=Permission.DENY)
             settled.decision, settled.synthetic = Decision.DENY, True
             settled.reason = GENERIC_REASON
         self._audit.failure(kind, subscription, failure, progress.attempts, started)
 
     def _note_accepted(
-        self, route: Route, answer: Answer, progress: Progress, started: float
+        self, route: Route, answer: Answer[_Staged], progress: Progress, started: float
     ) -> None:
-        state = self._settled.state
-        kind = AuditKind.EXPLICIT_DENIAL if state.ended else AuditKind.ACCEPTED
+        denied = self._settled.decision is Decision.DENY
         self._note(
-            kind,
+            AuditKind.EXPLICIT_DENIAL if denied else AuditKind.ACCEPTED,
             route,
             progress,
             started,
             facts=answer.facts,
-            reason=state.reason,
+            effects=tuple(effect["type"] for effect in answer.effects),
+            reason=self._settled.reason,
             stderr=answer.stderr,
         )
 
@@ -209,6 +266,24 @@ class Chain:
         self._audit.write(
             kind, route.subscription, attempts=progress.attempts, started=started, **facts
         )
+
+
+def _stage(
+    interception: Interception,
+    state: State,
+    typed: Mapping[str, Any],
+    effects: tuple[dict[str, Any], ...],
+    shown: Shown,
+    check: Callable[[], object],
+) -> _Staged:
+    """Return what an answer would make of ``state``. Runs on a worker, within the deadline."""
+    staged = settle(state, effects, shown, check)
+    if staged.event is not state.event:
+        try:
+            interception.lineage.check(staged.event)
+        except InvalidEvent as error:
+            raise refused("invalid_edit", f"an edit breaks an identity: {error}") from None
+    return _Staged(staged, interception.codecs.decoded(state, staged, typed))
 
 
 _WHY = {Decision.EXPIRED: "out_of_budget", Decision.INTERRUPTED: "interrupted"}

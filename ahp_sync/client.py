@@ -8,71 +8,38 @@ from __future__ import annotations
 
 import os
 import weakref
+from dataclasses import replace
 from datetime import datetime
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Mapping,
-    Optional,
-    Sequence,
-    TypedDict,
-    TypeVar,
-    Union,
-)
+from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
 
-from ahp_sync.audit import Auditor, AuditSink, EventAudit, LoggingSink
+from ahp_sync.approval import HostCallback, HostPolicy
+from ahp_sync.audit import Auditor, AuditSink, LoggingSink
 from ahp_sync.budget import Budget, positive_seconds
-from ahp_sync.chain import Chain, Settled
+from ahp_sync.call import Call, begin
+from ahp_sync.capabilities import Capabilities, Grant
+from ahp_sync.chain import Interception
+from ahp_sync.codecs import Codec, Codecs
 from ahp_sync.errors import InvalidEvent
 from ahp_sync.guard import Guard
-from ahp_sync.observation import observe
-from ahp_sync.outcome import Decision, Outcome
-from ahp_sync.protocol import payloads, validation
-from ahp_sync.protocol.events import Mode
+from ahp_sync.hooks import Hooks
+from ahp_sync.outcome import Outcome
+from ahp_sync.protocol import validation
 from ahp_sync.protocol.occurrence import Harness, Origin, Session, session_object
 from ahp_sync.registration import Registration, RegistrationSource
 from ahp_sync.retry import RetryPolicy
 from ahp_sync.retry import prepare as prepare_retries
 from ahp_sync.runtime import Runtime
+from ahp_sync.settlement import HostState
 from ahp_sync.tls import TLSIdentity
 from ahp_sync.transports.base import Transport
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-__all__ = ["CallOptions", "Client", "EventOptions"]
+__all__ = ["Client"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Json = Mapping[str, Any]
 
 
-class EventOptions(TypedDict, total=False):
-    """What every hook method takes besides its event's own payload; all of it may be left out.
-
-    ``budget``: the time for the whole call; without it the limits of the subscriptions stand alone.
-    ``event_id``: the event's id, made up by default. ``time``: when it happened, with a time zone;
-    now by default. ``parent_event_id``: the event it follows from. ``extensions``: members by
-    reverse-DNS name. ``native``: the harness's own form of the event, for the subscriptions that
-    ask for it (R-EVT-01 to R-EVT-04).
-    """
-
-    budget: Optional[Budget]
-    event_id: Optional[str]
-    time: Optional[datetime]
-    parent_event_id: Optional[str]
-    extensions: Optional[Json]
-    native: Any
-
-
-class CallOptions(EventOptions, total=False):
-    """As :class:`EventOptions`, with the session (its id or object) and the turn it happens in."""
-
-    session: Optional[Session]
-    turn: Optional[Json]
-
-
-class Client:
+class Client(Hooks):
     """Asks the registered backends before the harness acts, and tells them afterwards.
 
     Every hook method blocks until the call is settled, at most for its ``budget`` (if given), for
@@ -83,6 +50,10 @@ class Client:
         :class:`Registration`. Raises :class:`RegistrationError` with everything wrong in it.
     :param source: the absolute URI that identifies this emitter of events (R-EVT-02).
     :param harness: name and version of the agent runtime.
+    :param capabilities: what the host can do with an answer, and at which events; by default tool
+        calls can be denied, and everything is observed.
+    :param authorize: the host's access policy, and ``approve`` its prompt; both are asked after the
+        backends and within the call's budget, on another thread. See :class:`HostPolicy`.
     :param retry: how a delivery is tried again within its own deadline; see its defaults.
     :param max_workers: how many deliveries may be under way at once, for all calls together.
     :param observe_timeout: seconds for all observers of one call together.
@@ -107,6 +78,9 @@ class Client:
         *,
         source: str,
         harness: Harness,
+        capabilities: Optional[Capabilities] = None,
+        authorize: Optional[HostCallback] = None,
+        approve: Optional[HostCallback] = None,
         retry: Optional[RetryPolicy] = None,
         max_workers: int = 64,
         observe_timeout: float = 1.0,
@@ -122,11 +96,15 @@ class Client:
 
         if not (retry is None or isinstance(retry, RetryPolicy)):
             raise TypeError(f"retry must be a RetryPolicy, not {type(retry).__name__}")
+        if not (capabilities is None or isinstance(capabilities, Capabilities)):
+            raise TypeError(f"capabilities must be Capabilities, not {type(capabilities).__name__}")
         # What is imported on first use is so now. A call would pay for it out of its budget, and a
         # child forked amidst an import would wait for its end for ever (F14).
         prepare_retries()
         validation.prepare()
-        self._registration = Registration.load(registration)
+        self._capabilities = Capabilities() if capabilities is None else capabilities
+        self._registration = Registration.load(registration).for_host(self._capabilities)
+        self._policy = HostPolicy(authorize, approve)
         self._origin = Origin(source, harness)
         self._retry = RetryPolicy() if retry is None else retry
         self._max_workers = max_workers
@@ -147,153 +125,7 @@ class Client:
             self, _close_forgotten, self._runtimes, self._close_timeout
         )
 
-    # --- the hooks ----------------------------------------------------------------------------
-
-    def tool_before(
-        self,
-        *,
-        name: str,
-        input: Json,
-        call_id: Optional[str] = None,
-        origin: str = "native",
-        kind: Optional[str] = None,
-        mcp: Optional[Json] = None,
-        path: str = "native",
-        batch: Optional[Json] = None,
-        **options: Unpack[CallOptions],
-    ) -> Outcome:
-        """Ask whether a tool call may run, when its name and input are final (``tool.before``).
-
-        :param name: the tool's name; ``input`` its arguments as a JSON object.
-        :param call_id: the call's id, the same in :meth:`tool_after`; made up if missing.
-        :param origin: native, or mcp with ``mcp``; ``path`` is how the tool is reached.
-        :param options: see :class:`CallOptions`, ``session`` and ``budget`` among them.
-
-        Returns the outcome: run with ``outcome.input`` if and only if ``outcome.may_execute``.
-        Raises :class:`InvalidEvent` and :class:`ClientClosed`, both before anything is sent.
-        """
-        return self.dispatch(
-            "tool.before",
-            payloads.tool_before(
-                name=name,
-                input=input,
-                call_id=call_id,
-                origin=origin,
-                kind=kind,
-                mcp=mcp,
-                path=path,
-                batch=batch,
-            ),
-            **options,
-        )
-
-    def tool_after(
-        self,
-        *,
-        name: str,
-        input: Json,
-        call_id: Optional[str] = None,
-        outcome: str = "ok",
-        output: Optional[str] = None,
-        items: Optional[Sequence[Json]] = None,
-        error: Optional[Json] = None,
-        execution: Optional[Json] = None,
-        duration_ms: Optional[float] = None,
-        file_changes: Optional[Sequence[Json]] = None,
-        origin: str = "native",
-        kind: Optional[str] = None,
-        mcp: Optional[Json] = None,
-        path: str = "native",
-        batch: Optional[Json] = None,
-        **options: Unpack[CallOptions],
-    ) -> Outcome:
-        """Tell what became of a tool call (``tool.after``), once per call, denied ones too.
-
-        :param outcome: ok, error, denied, cancelled or timeout; ``error`` (``message`` and
-            ``class``) goes with error and only with it.
-        :param output: the tool's text, as one message; or ``items``, a list of messages.
-        :param execution: ``{"status": "executed"}`` by default, skipped by policy when denied.
-        :param duration_ms: how long it ran, in milliseconds.
-
-        Everything else, and what it returns and raises, is as in :meth:`tool_before`.
-        """
-        return self.dispatch(
-            "tool.after",
-            payloads.tool_after(
-                name=name,
-                input=input,
-                call_id=call_id,
-                origin=origin,
-                kind=kind,
-                mcp=mcp,
-                path=path,
-                batch=batch,
-                outcome=outcome,
-                output=output,
-                items=items,
-                error=error,
-                execution=execution,
-                duration_ms=duration_ms,
-                file_changes=file_changes,
-            ),
-            **options,
-        )
-
-    def session_start(
-        self,
-        *,
-        session: Session,
-        trigger: str = "startup",
-        permission_mode: str = "default",
-        items: Sequence[Json] = (),
-        resumed_from: Optional[str] = None,
-        manifest: Optional[Json] = None,
-        **options: Unpack[EventOptions],
-    ) -> Outcome:
-        """Tell that a session began (``session.start``).
-
-        :param trigger: startup, resume, clear, compact or fork; clear and fork need
-            ``resumed_from``, the id of the earlier session.
-        :param items: messages that the session begins with.
-        :param manifest: what the harness can do; by default what this version serves.
-
-        Everything else, and what it returns and raises, is as in :meth:`tool_before`.
-        """
-        return self.dispatch(
-            "session.start",
-            payloads.session_start(
-                trigger=trigger,
-                permission_mode=permission_mode,
-                items=items,
-                host_manifest=manifest,
-                resumed_from=resumed_from,
-            ),
-            session=session,
-            **options,
-        )
-
-    def session_end(
-        self,
-        *,
-        session: Session,
-        outcome: str = "completed",
-        reason: str = "finished",
-        counters: Optional[Mapping[str, int]] = None,
-        **options: Unpack[EventOptions],
-    ) -> Outcome:
-        """Tell that a session ended (``session.end``).
-
-        :param outcome: completed, cancelled, error or unknown; ``reason`` says why, in words.
-        :param counters: totals of the session by name, integers from 0.
-
-        Everything else, and what it returns and raises, is as in :meth:`tool_before`.
-        """
-        return self.dispatch(
-            "session.end",
-            payloads.session_end(outcome=outcome, reason=reason, counters=counters),
-            session=session,
-            **options,
-        )
+    # --- the hooks: one method for each event in ``hooks/``, all of which come here ---------------
 
     def dispatch(
         self,
@@ -308,13 +140,29 @@ class Client:
         event_id: Optional[str] = None,
         time: Optional[datetime] = None,
         budget: Optional[Budget] = None,
+        capabilities: Optional[Grant] = None,
+        state: Optional[HostState] = None,
+        input_codec: Optional[Codec] = None,
+        result_codec: Optional[Codec] = None,
+        request: Optional[Json] = None,
+        synthesized: Optional[bool] = None,
     ) -> Outcome:
-        """Raise an event of any type that this version serves, with its payload as JSON members.
+        """Raise an event of any type that the capabilities declare, its payload as JSON members.
 
-        What it returns and raises is as in :meth:`tool_before`.
+        :param payload: the members of the event; see the payload types of :mod:`ahp_sync.payloads`.
+        :param capabilities: what this call grants, if less than was declared (R-CAP-01).
+        :param state: what the host itself has settled about this occurrence (R-CAP-05).
+        :param input_codec: makes the host's own value of the tool input, ``outcome.typed_input``;
+            an answer whose edit it refuses, by raising, is refused. ``result_codec``: likewise of a
+            supplied result.
+        :param request: the event of the elicitation whose result this event brings (R-ELI-04).
+
+        The other options are those of :class:`EventOptions`; what it returns and raises is as in
+        :meth:`tool_before`.
         """
         if budget is not None and not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, not {type(budget).__name__}")
+        codecs = Codecs(input_codec, result_codec)
         call = Budget.open_ended() if budget is None else budget.child()
         runtime = self._runtime()
         runtime.admit(call)
@@ -326,6 +174,7 @@ class Client:
                 "turn": turn,
                 "parentEventId": parent_event_id,
                 "extensions": extensions,
+                "synthesized": synthesized,
             }
             event = self._origin.event(
                 event_type,
@@ -333,25 +182,45 @@ class Client:
                 event_id=event_id,
                 time=time,
                 native=native,
+                request=request,
             )
-            return self._settle(event, runtime, call)
+            if event_type not in self._capabilities.observed:
+                raise InvalidEvent("$.type", repr(event_type), "an event that was declared")
+            runtime.lineage.accept(event)
+            grant = self._grant(event, capabilities)
+            interception = Interception(
+                begin(event, state, grant),
+                Grant() if grant is None else grant,
+                codecs,
+                runtime.lineage,
+                request,
+            )
+            return self._call(runtime, call).settle(interception, asks=grant is not None)
         finally:
             runtime.leave(call)
 
-    def _settle(self, event: dict[str, Any], runtime: Runtime, call: Budget) -> Outcome:
-        audit = EventAudit(self._auditor, event)
-        interceptors = runtime.routes(Mode.INTERCEPT, event["type"])
-        settled = Chain(event, runtime.delivery, call, audit).run(interceptors)
-        observers = runtime.routes(Mode.OBSERVE, event["type"])
-        if settled.decision not in (Decision.INTERRUPTED, Decision.EXPIRED):
-            observers = [*settled.uncalled, *observers]
-        budget = call.child(self._observe_timeout)
-        observe(settled.state.event, observers, runtime.delivery, budget, audit)
-        # An interruption overrides an approval even now; an expiry no longer changes it, since the
-        # interception is complete and observation never changes what was decided.
-        if settled.decision is Decision.PROCEED and call.cancelled:
-            settled.decision = Decision.INTERRUPTED
-        return _outcome(settled)
+    def _grant(self, event: Json, narrowed: Optional[Grant]) -> Optional[Grant]:
+        """Return what this call grants, or None where nobody may decide about the event."""
+        try:
+            grant = self._capabilities.granted(event["type"], narrowed)
+        except ValueError as error:
+            raise InvalidEvent("capabilities", "what was not declared", str(error)) from None
+        flow = None if grant is None else grant.flow
+        count = event.get("continuationCount")
+        if grant is None or flow is None or flow.continuation_count is not None or count is None:
+            return grant
+        return replace(grant, flow=replace(flow, continuation_count=count))
+
+    def _call(self, runtime: Runtime, budget: Budget) -> Call:
+        return Call(
+            runtime,
+            budget,
+            auditor=self._auditor,
+            policy=self._policy,
+            origin=self._origin,
+            observe_timeout=self._observe_timeout,
+            tells_failures="hook.failure" in self._capabilities.observed,
+        )
 
     # --- wrapping tools -----------------------------------------------------------------------
 
@@ -362,6 +231,7 @@ class Client:
         name: Optional[str] = None,
         session: Optional[Session] = None,
         seconds: Optional[float] = None,
+        on_outcome: Optional[Callable[[Outcome], object]] = None,
     ) -> F:
         """Return ``fn`` wrapped so that each call is asked about, run, and told about.
 
@@ -369,18 +239,24 @@ class Client:
             bound one (``hooks.guard(tools.bash)``): its ``self`` is no JSON value.
         :param name: the tool's name; the function's by default.
         :param seconds: the budget of each hook call; None leaves the subscriptions' limits.
+        :param on_outcome: is given the outcome of each hook call, before the wrapper goes on.
+            Without it backends are offered only what the wrapper sees to itself: no messages, no
+            injections, no flow once the tool has run.
 
-        The wrapper raises :class:`ToolDenied` where the call may not run, and otherwise returns
-        and raises what ``fn`` does. Raises :class:`TypeError` for a coroutine or generator
-        function, whose work would happen after the wrapper returned.
+        The wrapper raises :class:`ToolDenied` where the call may not run. Otherwise it returns the
+        supplied result, or runs ``fn`` with the effective input and returns and raises what that
+        does; a returned text is the one that the backends left. Raises :class:`TypeError` for a
+        coroutine or generator function, whose work would happen after the wrapper returned.
         """
         guard = Guard(
             fn,
             before=self.tool_before,
             after=self.tool_after,
+            grants=self._capabilities.intercept,
             name=name,
             session=session,
             seconds=seconds,
+            on_outcome=on_outcome,
         )
         return guard.wrapper  # type: ignore[return-value]
 
@@ -390,13 +266,23 @@ class Client:
         name: Optional[str] = None,
         session: Optional[Session] = None,
         seconds: Optional[float] = None,
+        on_outcome: Optional[Callable[[Outcome], object]] = None,
     ) -> Callable[[F], F]:
         """Decorate a tool function, as :meth:`guard` does: ``@hooks.tool(name="Bash")``."""
 
         def decorate(fn: F) -> F:
-            return self.guard(fn, name=name, session=session, seconds=seconds)
+            return self.guard(
+                fn, name=name, session=session, seconds=seconds, on_outcome=on_outcome
+            )
 
         return decorate
+
+    def manifest(self) -> dict[str, Any]:
+        """Return what this harness can do, for a host that serves ``hooks/capabilities``.
+
+        It is derived from the capabilities, and goes out with every ``session.start`` (R-CAP-06).
+        """
+        return self._capabilities.manifest()
 
     # --- ownership ----------------------------------------------------------------------------
 
@@ -468,19 +354,3 @@ def _sinks(audit: Union[AuditSink, Sequence[AuditSink], None]) -> tuple[AuditSin
         if isinstance(sink, type) or not callable(getattr(sink, "write", None)):
             raise TypeError(f"an audit sink needs a write(record) method; {sink!r} has none")
     return sinks
-
-
-def _outcome(settled: Settled) -> Outcome:
-    reason = settled.reason
-    if settled.decision is Decision.INTERRUPTED:
-        reason = "The hook call was interrupted."
-    elif settled.decision is Decision.EXPIRED:
-        reason = "The hook call ran out of time."
-    return Outcome(
-        decision=settled.decision,
-        event=settled.state.event,
-        reason=reason,
-        synthetic=settled.synthetic,
-        failures=tuple(settled.failures),
-        failed_open=settled.failed_open,
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Generic, Mapping, Optional, Sequence, TypeVar, Union
 
 from ahp_sync.budget import Budget, BudgetEnded
 from ahp_sync.failure import FailureClass, OperationalFailure
@@ -16,7 +16,7 @@ from ahp_sync.retry import RetryPolicy, with_retries
 from ahp_sync.transports.base import Message, Reply, Transport
 from ahp_sync.workers import DeliveryExecutor, Job
 
-__all__ = ["Answer", "Delivery", "Notice", "Progress"]
+__all__ = ["Answer", "Delivery", "Notice", "Progress", "Question"]
 
 _log = logging.getLogger("ahp_sync")
 
@@ -27,10 +27,26 @@ _DOUBTFUL = frozenset({FailureClass.MALFORMED, FailureClass.ID_MISMATCH})
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The admitted effects of one interception and the facts for its audit record."""
+class Question(Generic[T]):
+    """One request to one interceptor, and what its answer is measured by.
+
+    ``capabilities`` are those in the message. ``stage`` makes of the admitted effects what is to
+    count; it may refuse them by ``OperationalFailure``, and calls its second argument now and then.
+    """
+
+    transport: Transport
+    message: Message
+    event_type: str
+    capabilities: Mapping[str, Any]
+    stage: Callable[[tuple[dict[str, Any], ...], Callable[[], object]], T]
+
+
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """What an interception came to: staged, not yet published; and facts for its audit record."""
 
     effects: tuple[dict[str, Any], ...]
+    staged: T
     facts: Mapping[str, int]
     stderr: Optional[str]
 
@@ -83,7 +99,7 @@ class Notice:
 class Delivery:
     """Sends messages over transports on worker threads, within budgets.
 
-    Both methods block for ``budget.remaining()`` at most. They raise ``OperationalFailure``, and
+    Its methods block for ``budget.remaining()`` at most. They raise ``OperationalFailure``, and
     ``BudgetEnded`` when the budget ended first.
     """
 
@@ -91,20 +107,20 @@ class Delivery:
         self._executor = executor
         self._retry = retry
 
-    def intercept(
-        self,
-        transport: Transport,
-        message: Message,
-        advertised: frozenset[str],
-        budget: Budget,
-        progress: Progress,
-    ) -> Answer:
-        """Send a request and return its admitted answer."""
+    def intercept(self, question: Question[T], budget: Budget, progress: Progress) -> Answer[T]:
+        """Send a request and return its answer, admitted and staged."""
 
-        def attempt(number: int) -> Answer:
-            return progress.attempt(number, lambda: _ask(transport, message, advertised, budget))
+        def attempt(number: int) -> Answer[T]:
+            return progress.attempt(number, lambda: _ask(question, budget))
 
         return self._executor.run(budget, lambda: with_retries(attempt, budget, self._retry))
+
+    def host(self, callback: Callable[[], T], budget: Budget) -> T:
+        """Run a callback of the host on a worker, so that it can't outlast the budget (R-ADM-04).
+
+        Raises what it raises, too.
+        """
+        return self._executor.run(budget, callback)
 
     def observe(self, notices: Sequence[Notice], budget: Budget) -> list[Optional[Exception]]:
         """Send notifications side by side; whatever comes back is discarded (R-OBS-05).
@@ -161,21 +177,14 @@ def _guarded(work: Callable[[], T]) -> T:
         ) from None
 
 
-def _ask(
-    transport: Transport, message: Message, advertised: frozenset[str], budget: Budget
-) -> Answer:
-    reply = transport.exchange(message, budget)
+def _ask(question: Question[T], budget: Budget) -> Answer[T]:
+    reply = question.transport.exchange(question.message, budget)
     if reply is None:
         reply = Reply(b"")
     elif not (isinstance(reply, Reply) and isinstance(reply.body, bytes)):
         raise TypeError("a transport returns a Reply with bytes, or None")
-    return _answer(reply, message.rpc_id or "", advertised, budget)
-
-
-def _answer(reply: Reply, rpc_id: str, advertised: frozenset[str], budget: Budget) -> Answer:
     try:
-        result = answer_body(reply.body, rpc_id, budget.check)
-        effects = admitted_effects(result, advertised, budget.check)
+        return _answer(reply, question, budget)
     except OperationalFailure as failure:
         failure.http_status = reply.facts.get("http_status", failure.http_status)
         failure.exit_status = reply.facts.get("exit_status", failure.exit_status)
@@ -185,18 +194,40 @@ def _answer(reply: Reply, rpc_id: str, advertised: frozenset[str], budget: Budge
         if reply.on_rejected is not None and failure.failure_class in _DOUBTFUL:
             reply.on_rejected()
         raise
+
+
+def _answer(reply: Reply, question: Question[T], budget: Budget) -> Answer[T]:
+    result = answer_body(reply.body, question.message.rpc_id or "", budget.check)
+    effects = admitted_effects(result, question.event_type, question.capabilities, budget.check)
     if reply.secrets:
         effects = _without_secrets(effects, reply.secrets, budget)
-    return Answer(effects, reply.facts, reply.stderr)
+    return Answer(effects, question.stage(effects, budget.check), reply.facts, reply.stderr)
 
 
 def _without_secrets(
     effects: tuple[dict[str, Any], ...], secrets: tuple[str, ...], budget: Budget
 ) -> tuple[dict[str, Any], ...]:
-    """Keep a backend that echoes its credentials from having them shown to the model (F51)."""
+    """Keep a backend that echoes its credentials from having them shown to the model (F51).
+
+    Edits and results stay as they are: they are data, which a chance likeness must not change.
+    """
     hide, shown = Redactor(secrets), []
     for effect in effects:
         budget.check()
-        reason = effect.get("reason")
-        shown.append({**effect, "reason": hide(reason)} if reason else effect)
+        words = {name: hide(effect[name]) for name in _WORDS if name in effect}
+        if effect["type"] == "inject":
+            words["value"] = [_hidden(message, hide) for message in effect["value"]]
+        shown.append({**effect, **words})
     return tuple(shown)
+
+
+# The members of effects that are for reading.
+_WORDS = ("reason", "text", "instruction")
+
+
+def _hidden(message: dict[str, Any], hide: Callable[[str], str]) -> dict[str, Any]:
+    parts = [
+        {**part, "text": hide(part["text"])} if "text" in part else part
+        for part in message["parts"]
+    ]
+    return {**message, "parts": parts}

@@ -7,11 +7,15 @@ import inspect
 import json
 import logging
 import time
+from collections import OrderedDict
+from dataclasses import replace
 from typing import Any, Callable, Mapping, Optional
 
 from ahp_sync.budget import Budget, positive_seconds
+from ahp_sync.capabilities import Grant
 from ahp_sync.errors import AHPError, ToolDenied
 from ahp_sync.outcome import Decision, Outcome
+from ahp_sync.protocol.equality import json_equal
 from ahp_sync.protocol.occurrence import Session, new_id
 from ahp_sync.protocol.values import plain
 
@@ -25,12 +29,20 @@ _NOT_RUN: dict[Decision, tuple[str, dict[str, str]]] = {
     Decision.INTERRUPTED: ("cancelled", {"status": "skipped", "reason": "cancelled"}),
 }
 _DENIED = ("denied", {"status": "skipped", "reason": "policy"})
+# Of a call whose result a backend supplied (R-PAY-04).
+_SUPPLIED = {"status": "skipped", "reason": "supplied_result"}
+
+_VARIADIC: dict[Any, type] = {
+    inspect.Parameter.VAR_POSITIONAL: list,
+    inspect.Parameter.VAR_KEYWORD: dict,
+}
 
 
 class Guard:
     """One guarded function; :attr:`wrapper` is what stands in its place. See ``Client.guard``.
 
-    ``before`` and ``after`` are the client's ``tool_before`` and ``tool_after``.
+    ``before`` and ``after`` are the client's ``tool_before`` and ``tool_after``, ``grants`` what it
+    declares for the two events.
     """
 
     def __init__(
@@ -39,9 +51,11 @@ class Guard:
         *,
         before: Callable[..., Outcome],
         after: Callable[..., Outcome],
+        grants: Mapping[str, Grant],
         name: Optional[str],
         session: Optional[Session],
         seconds: Optional[float],
+        on_outcome: Optional[Callable[[Outcome], object]],
     ) -> None:
         if not callable(fn):
             raise TypeError(f"only a function can be guarded, not {type(fn).__name__}")
@@ -52,8 +66,12 @@ class Guard:
         ):
             if is_kind(fn):
                 raise TypeError("a coroutine or generator function can't be guarded")
+        if not (on_outcome is None or callable(on_outcome)):
+            raise TypeError(f"on_outcome must be callable, not {type(on_outcome).__name__}")
         self._before = before
         self._after = after
+        self._on_outcome = on_outcome
+        self._grants = grants
         self._fn = fn
         self._name = name or getattr(fn, "__name__", type(fn).__name__)
         self._session = session
@@ -78,23 +96,45 @@ class Guard:
             "session": self._session,
         }
         given = plain(bound.arguments, "$.tool.input")
-        outcome = self._before(input=given, budget=self._budget(), **common)
+        outcome = self._before(
+            input=given,
+            input_codec=functools.partial(self._rebound, bound, given),
+            capabilities=self._enforced("tool.before"),
+            budget=self._budget(),
+            **common,
+        )
+        self._pass_on(outcome)
         common["input"] = outcome.input
+        if outcome.has_result:
+            self._tell(output=_text(outcome.result), execution=_SUPPLIED, **common)
+            return outcome.result
         if not outcome.may_execute:
             result, execution = _NOT_RUN.get(outcome.decision, _DENIED)
             self._tell(outcome=result, execution=execution, **common)
             raise ToolDenied(outcome)
-        self._apply(outcome, given, bound)
-        return self._run(bound, common)
+        return self._run(outcome.typed_input, common)
 
-    def _apply(
-        self, outcome: Outcome, given: Mapping[str, Any], bound: inspect.BoundArguments
-    ) -> None:
-        """Put the effective input into the arguments, but only where a backend changed it."""
-        effective: Mapping[str, Any] = outcome.input
-        for name in bound.arguments:
-            if name in effective and effective[name] != given[name]:
-                bound.arguments[name] = effective[name]
+    def _rebound(
+        self, bound: inspect.BoundArguments, given: Mapping[str, Any], effective: dict[str, Any]
+    ) -> inspect.BoundArguments:
+        """Return the arguments with the effective input in them, but only where it is another.
+
+        Raises :class:`TypeError` for an input that the function has no such arguments for.
+        """
+        if effective.keys() != bound.arguments.keys():
+            raise TypeError("the function has other arguments")
+        arguments = dict(bound.arguments)
+        for name, value in effective.items():
+            if not json_equal(value, given[name]):
+                arguments[name] = self._argument(name, value)
+        return inspect.BoundArguments(self._signature, OrderedDict(arguments))
+
+    def _argument(self, name: str, value: Any) -> Any:
+        kind = self._signature.parameters[name].kind
+        wanted = _VARIADIC.get(kind)
+        if wanted is not None and not isinstance(value, wanted):
+            raise TypeError(f"{name!r} takes a {wanted.__name__}")
+        return tuple(value) if wanted is list else value
 
     def _run(self, bound: inspect.BoundArguments, common: dict[str, Any]) -> Any:
         started = time.monotonic()
@@ -104,15 +144,44 @@ class Guard:
             told = _failed(error)
             self._tell(duration_ms=_ms_since(started), **told, **common)
             raise
-        self._tell(outcome="ok", output=_text(result), duration_ms=_ms_since(started), **common)
+        text, duration = _text(result), _ms_since(started)
+        grant = self._enforced("tool.after", text_only=isinstance(result, str))
+        outcome = self._tell(
+            outcome="ok", output=text, duration_ms=duration, capabilities=grant, **common
+        )
+        if isinstance(result, str) and outcome is not None:
+            return _edited(outcome, result)
         return result
 
-    def _tell(self, **after: Any) -> None:
+    def _enforced(self, event_type: str, *, text_only: bool = True) -> Optional[Grant]:
+        """Return what was declared for the event, less what a wrapper can't see to (R-CAP-02).
+
+        Without ``on_outcome`` nobody hears of messages, injections and the flow after the tool has
+        run, and only a text can be put in the place of what a tool returned.
+        """
+        grant = self._grants.get(event_type)
+        if grant is None:
+            return None
+        if self._on_outcome is None:
+            effects = tuple(name for name in grant.effects if name != "message")
+            stops = event_type == "tool.before"
+            flow = grant.flow if stops else None
+            grant = replace(grant, effects=effects, inject=None, flow=flow)
+        return grant if text_only else replace(grant, modify=None)
+
+    def _pass_on(self, outcome: Outcome) -> None:
+        if self._on_outcome is not None:
+            self._on_outcome(outcome)
+
+    def _tell(self, **after: Any) -> Optional[Outcome]:
         # The tool has run, or was refused: whatever is wrong with the report must not hide that.
         try:
-            self._after(budget=self._budget(), **after)
+            outcome = self._after(budget=self._budget(), **after)
         except AHPError as error:
             _log.warning("tool.after of %s was not sent: %s", self._name, type(error).__name__)
+            return None
+        self._pass_on(outcome)
+        return outcome
 
     def _budget(self) -> Optional[Budget]:
         return None if self._seconds is None else Budget(self._seconds)
@@ -132,6 +201,15 @@ def _text(result: Any) -> Optional[str]:
         return json.dumps(result, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         return _words(repr, result) or f"<{type(result).__name__}>"
+
+
+def _edited(outcome: Outcome, text: str) -> str:
+    """Return the tool's text as the backends left it; as it was, where that is no longer one."""
+    messages = outcome.event["items"]
+    parts = [part for message in messages for part in message["parts"]]
+    if not parts or any("text" not in part for part in parts):
+        return text if parts else ""
+    return "".join(part["text"] for part in parts)
 
 
 def _words(how: Callable[[Any], str], thing: Any) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn, Optional
 
 from ahp_sync.failure import Failure
+from ahp_sync.settlement import Candidate
 
 __all__ = ["Decision", "Outcome"]
 
@@ -38,28 +39,59 @@ class Outcome:
     """The result of one hook call.
 
     Ask :attr:`may_execute`; an outcome has no truth value, so that ``if outcome:`` can't pass for
-    it. ``reason`` is text for the model: a backend's own words for an explicit denial, a generic
-    sentence for a synthetic one. ``failures`` are the operational failures met on the way, and
-    ``failed_open`` tells that the chain went on over one of them (AHP-FAIL-001).
+    it.
+
+    :ivar decision: how the call ended, all things considered.
+    :ivar event: the effective event, with every accepted edit in it.
+    :ivar reason: text for the model: a backend's own words for an explicit denial or a stop, a
+        generic sentence for everything else.
+    :ivar synthetic: whether the denial is that of a fail-closed policy, and no backend's.
+    :ivar permission: what the backends and the host's own state came to: ``"none"``, ``"allow"``,
+        ``"ask"`` or ``"deny"`` (R-SET-07).
+    :ivar candidate: the supplied result, deliverable or not.
+    :ivar messages: notes for the user, in order.
+    :ivar injections: what to add to the context, as whole effects, in order.
+    :ivar flow: ``"none"``, ``"stop"`` or ``"continue"``.
+    :ivar instructions: what to go on with after ``"continue"``, in order.
+    :ivar remaining_continuations: how many are left; None where none were granted.
+    :ivar typed_input: what the call's ``input_codec`` made of the effective input.
+    :ivar typed_result: what its ``result_codec`` made of the candidate's value.
+    :ivar failures: the operational failures met on the way.
+    :ivar failed_open: whether the chain went on over one of them (AHP-FAIL-001).
     """
 
     decision: Decision
     event: dict[str, Any]
     reason: Optional[str] = None
     synthetic: bool = False
-    has_result: bool = False
-    result: Any = None
+    permission: str = "none"
+    candidate: Optional[Candidate] = None
     messages: tuple[str, ...] = ()
     injections: tuple[dict[str, Any], ...] = ()
     flow: str = "none"
     instructions: tuple[str, ...] = ()
+    remaining_continuations: Optional[int] = None
+    typed_input: Any = None
+    typed_result: Any = None
     failures: tuple[Failure, ...] = ()
-    failed_open: bool = field(default=False)
+    failed_open: bool = False
 
     @property
     def may_execute(self) -> bool:
         """Whether the operation may run now: the chain is complete and permits it."""
         return self.decision is Decision.PROCEED
+
+    @property
+    def has_result(self) -> bool:
+        """Whether :attr:`result` stands in for running the operation."""
+        return self.decision is Decision.SUPPLIED
+
+    @property
+    def result(self) -> Any:
+        """The supplied result. Raises :class:`AttributeError` where there is none to deliver."""
+        if not self.has_result or self.candidate is None:
+            raise AttributeError(f"a call that ended in {self.decision.value!r} has no result")
+        return self.candidate.value
 
     @property
     def input(self) -> dict[str, Any]:

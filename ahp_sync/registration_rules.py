@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 from ahp_sync.findings import Findings, Path, describe
-from ahp_sync.protocol.events import Mode, refusal, served
+from ahp_sync.protocol.configuration import subscribable
+from ahp_sync.protocol.events import EVENTS, Mode, named
 from ahp_sync.protocol.urls import url_problems
 
 __all__ = ["check_document", "unknown_members"]
@@ -90,14 +91,25 @@ def _check_subscription(path: Path, subscription: dict[str, Any], findings: Find
     filters = _object(subscription.get("filters"))
     for place, selector in _strings((*path, "events"), subscription.get("events"), findings):
         mode = _mode(subscription.get("mode"))
-        reason = refusal(selector, mode) if mode else None
+        reason = _refusal(selector, mode) if mode else None
         if mode and reason:
+            names = [event.name for event in EVENTS.values() if subscribable(event, mode)]
             found = f"{describe(selector, quote=True)} ({reason})"
-            wanted = f"one of {', '.join(served(mode))}, or a wildcard over some of them"
+            wanted = f"one of {', '.join(names)}, or a wildcard over some of them"
             findings.add(place, found, wanted)
     for name in ("toolKinds", "paths"):
         for _ in _strings((*path, "filters", name), filters.get(name), findings):
             pass
+
+
+def _refusal(selector: str, mode: Mode) -> Optional[str]:
+    # A selector that selects nothing would be a policy that silently does not apply (R-REG-01).
+    events = named(selector)
+    if any(subscribable(event, mode) for event in events):
+        return None
+    if events:
+        return "can only be observed"
+    return "no such family of events" if selector.endswith(".*") else "no such event"
 
 
 def _strings(path: Path, value: Any, findings: Findings) -> Iterator[tuple[Path, str]]:

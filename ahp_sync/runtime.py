@@ -12,6 +12,7 @@ from ahp_sync.chain import Route
 from ahp_sync.delivery import Delivery
 from ahp_sync.errors import ClientClosed
 from ahp_sync.protocol.events import Mode
+from ahp_sync.protocol.lineage import Lineage
 from ahp_sync.registration import Registration
 from ahp_sync.retry import RetryPolicy
 from ahp_sync.transports.base import Transport
@@ -43,6 +44,7 @@ class Runtime:
         self._owned = owned
         self._executor = DeliveryExecutor(max_workers)
         self.delivery = Delivery(self._executor, retry)
+        self.lineage = Lineage()
         self._routes = _routes(registration, transports)
         # Re-entrant: a finalizer that closes a forgotten client may run inside a locked section.
         self._lock = threading.RLock()

@@ -52,7 +52,7 @@ def _interceptions(
 ) -> Iterator[Values]:
     requests = [delivery for delivery in deliveries if delivery.is_request]
     for record in records:
-        if record.kind is AuditKind.OBSERVATION_FAILED:
+        if record.kind is AuditKind.OBSERVATION_FAILED or record.backend is None:
             continue
         # Both are in the order of the chain; an interceptor that was not tried has no delivery.
         delivery = None

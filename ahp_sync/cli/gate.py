@@ -163,5 +163,4 @@ class _Dispositions:
         about = f" {record.failure_class}" if record.failure_class else ""
         about += f"/{record.code}: {record.detail}" if record.detail else ""
         took = "" if record.elapsed_ms is None else f" ({record.elapsed_ms:.0f} ms)"
-        which = f"{record.backend}[{record.subscription}]"
-        console.complain(f"{record.event_type} {which}: {record.kind.value}{took}{about}")
+        console.complain(f"{record.event_type} {record.who}: {record.kind.value}{took}{about}")

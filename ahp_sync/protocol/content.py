@@ -1,19 +1,25 @@
 """What a receiver may see of an event: its own projection, made before anything is serialised.
 
 The selection of the subscription and that of each part are combined, the lower one counts
-(R-CON-04). Only schema-owned slots are projected; ``native`` and ``extensions`` are the host's own
-(R-CON-05).
+(R-CON-04). Only schema-owned slots are projected; ``native``, ``extensions``, tool input and the
+state of a task are the host's own (R-CON-05).
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Optional
 
-__all__ = ["ContentSelection", "project", "text_message"]
+from ahp_sync.protocol.slots import part_paths, replaced
 
-_LEVELS = ("omit", "metadata", "body")
+__all__ = ["ContentSelection", "category_of", "project", "text_message"]
+
+_RANK = {"omit": 0, "metadata": 1, "body": 2}
 _FAMILIES = {"image": "images", "audio": "audio", "video": "video"}
+# What is left of a part without its body; a list of what stays can't forget what has to go.
+_METADATA = ("id", "kind", "mediaType", "category", "synthesized", "size", "sha256")
+_OMIT = _METADATA[:5]  # what may not be seen may not be measured either (D-22)
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,10 @@ class ContentSelection:
 
     def level(self, category: str) -> str:
         """Return the level for a category; one that is not listed has the default (R-CON-03)."""
-        return dict(self.categories).get(category, self.default)
+        for name, level in self.categories:
+            if name == category:
+                return level
+        return self.default
 
 
 def text_message(text: str, *, role: str, prefix: str) -> dict[str, Any]:
@@ -44,55 +53,37 @@ def text_message(text: str, *, role: str, prefix: str) -> dict[str, Any]:
 def project(
     event: dict[str, Any], content: ContentSelection, *, include_native: bool
 ) -> dict[str, Any]:
-    """Return the event as a subscription may see it. The event itself is not changed.
+    """Return a valid event as a subscription may see it.
 
-    ``native`` goes only to subscriptions with ``includeNative``.
+    ``native`` goes only to subscriptions with ``includeNative``. The event itself is not changed;
+    the view shares whatever is the same, and is the event itself where nothing is hidden.
     """
-    hidden = "native" in event and not include_native
-    if not hidden and "items" not in event and "fileChanges" not in event:
-        return event
-    view = dict(event)
-    if hidden:
-        del view["native"]
-    if "items" in view:
-        view["items"] = [_item(item, content) for item in view["items"]]
-    if "fileChanges" in view:
-        view["fileChanges"] = [_file_change(change, content) for change in view["fileChanges"]]
-    return view
-
-
-def _item(item: dict[str, Any], content: ContentSelection) -> dict[str, Any]:
-    if "parts" in item:
-        return {**item, "parts": [_part(part, content) for part in item["parts"]]}
-    return _part(item, content)
-
-
-def _file_change(change: dict[str, Any], content: ContentSelection) -> dict[str, Any]:
-    view = dict(change)
-    for side in ("before", "after"):
-        if side in change:
-            view[side] = _part(change[side], content)
+    view = event
+    if "native" in event and not include_native:
+        view = {name: value for name, value in event.items() if name != "native"}
+    for path in part_paths(event["type"]):
+        if path[0] in event:
+            view = replaced(view, path, functools.partial(_part, content=content))
     return view
 
 
 def _part(part: dict[str, Any], content: ContentSelection) -> dict[str, Any]:
-    wanted = content.level(category_of(part))
-    level = min(wanted, part["selection"], key=_LEVELS.index)
-    if level == part["selection"] and wanted != "omit":
+    selection = part["selection"]
+    level = min(content.level(category_of(part)), selection, key=_RANK.__getitem__)
+    if level == "body":
         return part
-    view = {name: part[name] for name in part if name not in ("text", "body", "gap")}
-    if wanted == "omit":  # what may not be seen may not be measured either (D-22)
-        view.pop("size", None)
-        view.pop("sha256", None)
+    kept = _METADATA if level == "metadata" else _OMIT
+    view = {name: part[name] for name in kept if name in part}
     view["selection"] = level
-    return view
+    return part if len(view) == len(part) and level == selection else view
 
 
 def category_of(part: dict[str, Any]) -> str:
-    """Return the content category of a part (R-CON-03)."""
+    """Return the content category of a part (R-CON-03). The case of a media type is no matter."""
     explicit: Optional[str] = part.get("category")
     if explicit is not None:
         return explicit
     if part["kind"] == "text":
         return "text"
-    return _FAMILIES.get(part["mediaType"].partition("/")[0].lower(), "files")
+    family, slash, _ = part["mediaType"].partition("/")
+    return _FAMILIES.get(family.lower(), "files") if slash else "files"

@@ -1,14 +1,14 @@
-"""What a harness may say it can do: the manifest on ``session.start`` (R-CAP-06).
+"""What a harness may say it can do: per request (``capabilities``), and as a manifest (R-CAP-06).
 
-The table is that of the protocol, not of what this version serves, since the manifest is the
-host's own word about all of its hooks (R-CAP-02).
+Both follow the event table: what an event can't have can't be granted there.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from ahp_sync.protocol.events import EVENTS
+from ahp_sync.protocol.event_schema import GAPS
+from ahp_sync.protocol.events import EVENTS, EventType
 from ahp_sync.protocol.schema_forms import (
     BOOLEAN,
     COUNT,
@@ -19,51 +19,16 @@ from ahp_sync.protocol.schema_forms import (
     forbidden,
     one_of,
     opened,
+    when,
     without,
 )
 
-__all__ = ["MANIFEST"]
-
-
-class _Grants(NamedTuple):
-    """What one event can grant: effects, the target of ``modify``, the operations of ``flow``."""
-
-    effects: tuple[str, ...]
-    target: str = ""
-    flow: tuple[str, ...] = ()
-
-
-_STOP = ("stop",)
-_BOTH = ("stop", "continue")
-_GRANTS: dict[str, _Grants] = {
-    "session.start": _Grants(("inject",)),
-    "config.change.before": _Grants(("deny",)),
-    "turn.start": _Grants(("deny", "modify", "inject", "flow"), "prompt", _STOP),
-    "turn.finish.before": _Grants(("modify", "flow"), "response", _BOTH),
-    "model.request.before": _Grants(
-        ("deny", "modify", "inject", "return", "flow"), "request", _STOP
-    ),
-    "model.response.after": _Grants(("modify", "flow"), "response", _STOP),
-    "model.switch.before": _Grants(("deny", "flow"), "", _STOP),
-    "tool.before": _Grants(
-        ("deny", "allow", "ask", "modify", "inject", "flow", "return"), "input", _STOP
-    ),
-    "tool.after": _Grants(("modify", "inject", "flow"), "output", _BOTH),
-    "tool.permission.request": _Grants(("allow", "deny", "modify", "flow"), "input", _STOP),
-    "tool.batch.after": _Grants(("flow", "inject"), "", _STOP),
-    "context.compact.before": _Grants(("deny", "modify", "return", "inject"), "instructions"),
-    "context.compact.after": _Grants(("inject", "modify"), "summary"),
-    "task.change.before": _Grants(("deny",)),
-    "user.elicitation.request": _Grants(("deny", "return")),
-    "user.elicitation.result": _Grants(("modify",), "content"),
-    "user.message.inbound": _Grants(("deny", "modify"), "prompt"),
-    "user.message.outbound": _Grants(("deny", "modify"), "content"),
-    "workspace.change.before": _Grants(("deny", "modify"), "workspace"),
-}
+__all__ = ["CAPABILITIES", "MANIFEST"]
 
 _MODIFY: Schema = {
     **opened({"replace": BOOLEAN, "merge": BOOLEAN}),
-    "anyOf": [{"properties": {name: {"const": True}}} for name in ("replace", "merge")],
+    "if": {"properties": {"replace": {"const": False}}},
+    "then": {"properties": {"merge": {"const": True}}},
 }
 _INJECT = opened(
     {
@@ -75,6 +40,7 @@ _INJECT = opened(
         )
     }
 )
+_ELICITATION = opened({}, {"form": OBJECT, "url": OBJECT})
 
 
 def _flow(operations: tuple[str, ...]) -> Schema:
@@ -87,30 +53,21 @@ def _flow(operations: tuple[str, ...]) -> Schema:
     }
 
 
-def _capabilities(grants: _Grants) -> Schema:
+def _capabilities(event: EventType) -> Schema:
     blocks: dict[str, Schema] = {}
-    if grants.target:
-        target = {
-            "properties": {grants.target: _MODIFY},
-            "additionalProperties": False,
-            "minProperties": 1,
-        }
-        blocks["modify"] = {"type": "object", **target}
-    if grants.flow:
-        blocks["flow"] = _flow(grants.flow)
-    if "inject" in grants.effects:
+    if event.target is not None:
+        target = {"properties": {event.target.name: _MODIFY}, "additionalProperties": False}
+        blocks["modify"] = {"type": "object", "minProperties": 1, **target}
+    if event.flow:
+        blocks["flow"] = _flow(event.flow)
+    if "inject" in event.effects:
         blocks["inject"] = _INJECT
     absent = [name for name in ("modify", "flow", "inject") if name not in blocks]
-    return {
-        **opened(
-            {"effects": array(one_of(*grants.effects, "message"), uniqueItems=True)},
-            {**blocks, **forbidden(*absent), "elicitation": _ELICITATION},
-        ),
-        "allOf": [{}, *(_coupled(name) for name in blocks)],
-    }
-
-
-_ELICITATION = opened({}, {"form": OBJECT, "url": OBJECT})
+    names = array(one_of(*event.effects, "message"), uniqueItems=True)
+    schema = opened(
+        {"effects": names}, {**blocks, **forbidden(*absent), "elicitation": _ELICITATION}
+    )
+    return {**schema, "allOf": [_coupled(name) for name in blocks]} if blocks else schema
 
 
 def _coupled(name: str) -> Schema:
@@ -119,44 +76,56 @@ def _coupled(name: str) -> Schema:
     return {"if": granted, "then": {"required": [name]}, "else": without(name)}
 
 
+#: ``params.capabilities`` of each event that can be intercepted.
+CAPABILITIES: dict[str, Schema] = {
+    event.name: _capabilities(event) for event in EVENTS.values() if event.interceptable
+}
+
 _NOTHING = opened(
     {"effects": array({}, maxItems=0)},
     {**forbidden("modify", "flow", "inject"), "elicitation": _ELICITATION},
 )
+_OBSERVED: Schema = {
+    "properties": {"modes": array(one_of("observe")), "capabilities": _NOTHING},
+}
 
 
-def _entry(name: str) -> Schema:
-    grants = _GRANTS.get(name)
-    modes = ("observe",) if grants is None else ("observe", "intercept")
-    schema = opened(
+def _intercepted(names: Sequence[str]) -> Schema:
+    """The capabilities of an entry, chosen from those of ``names`` in a few steps."""
+    if len(names) == 1:
+        return {
+            "if": {"properties": {"modes": {"contains": {"const": "intercept"}}}},
+            "then": {
+                "required": ["capabilities"],
+                "properties": {"capabilities": CAPABILITIES[names[0]]},
+            },
+            "else": {"properties": {"capabilities": _NOTHING}},
+        }
+    half = len(names) // 2
+    return when("event", list(names[:half]), _intercepted(names[:half]), _intercepted(names[half:]))
+
+
+_ENTRY: Schema = {
+    **opened(
         {
-            "event": {"const": name},
-            "modes": array(one_of(*modes), minItems=1, uniqueItems=True),
+            "event": one_of(*EVENTS),
+            "modes": array(one_of("observe", "intercept"), minItems=1, uniqueItems=True),
         },
-        {"capabilities": _NOTHING if grants is None else _capabilities(grants)},
-    )
-    if grants is not None:
-        schema["if"] = {"properties": {"modes": {"contains": {"const": "intercept"}}}}
-        schema["then"] = {"required": ["capabilities"]}
-        schema["else"] = {"properties": {"capabilities": _NOTHING}}
-    return schema
-
-
+        {"capabilities": OBJECT},
+    ),
+    **when("event", list(CAPABILITIES), _intercepted(list(CAPABILITIES)), _OBSERVED),
+}
 _NAMES = array(NAME, uniqueItems=True)
+_LIMITS = ("maxUploadBytes", "maxContinuations", "minTimeoutMs", "maxTimeoutMs")
 MANIFEST = opened(
     {
-        "events": array({"anyOf": [_entry(name) for name in EVENTS]}),
-        "gaps": array(opened({"path": NAME, "reason": NAME})),
+        "events": array(_ENTRY),
+        "gaps": GAPS,
         "transports": array(one_of("http", "stdio", "in_process"), uniqueItems=True),
         "authentication": array(one_of("bearer", "oauth"), uniqueItems=True),
         "toolPaths": _NAMES,
         "contentCategories": _NAMES,
-        "limits": opened(
-            {},
-            dict.fromkeys(
-                ("maxUploadBytes", "maxContinuations", "minTimeoutMs", "maxTimeoutMs"), COUNT
-            ),
-        ),
+        "limits": opened({}, dict.fromkeys(_LIMITS, COUNT)),
         "managedPolicy": {
             **opened(
                 {

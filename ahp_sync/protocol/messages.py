@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from ahp_sync.protocol.jsonrpc import encode
 
-__all__ = ["PROTOCOL_VERSION", "Message", "intercept_request", "observe_notification"]
+__all__ = [
+    "PROTOCOL_VERSION",
+    "Message",
+    "configuration_request",
+    "intercept_request",
+    "observe_notification",
+]
 
 PROTOCOL_VERSION = "draft"
 
@@ -24,7 +31,7 @@ class Message:
 
 
 def intercept_request(
-    event: dict[str, Any], capabilities: dict[str, Any], state: dict[str, Any]
+    event: dict[str, Any], capabilities: Mapping[str, Any], state: dict[str, Any]
 ) -> Message:
     """Return the ``hooks/intercept`` request for an event; its id is the event's (R-RPC-02)."""
     body = encode(
@@ -53,3 +60,16 @@ def observe_notification(event: dict[str, Any]) -> Message:
         }
     )
     return Message(body, None)
+
+
+def configuration_request(rpc_id: str) -> Message:
+    """Return the ``hooks/configuration`` request that asks a backend for its subscriptions."""
+    body = encode(
+        {
+            "jsonrpc": "2.0",
+            "id": rpc_id,
+            "method": "hooks/configuration",
+            "params": {"protocolVersion": PROTOCOL_VERSION},
+        }
+    )
+    return Message(body, rpc_id)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Mapping, Optional, Union
 
 from ahp_sync.errors import InvalidEvent
+from ahp_sync.protocol.elicitation import check_event, check_pair
 from ahp_sync.protocol.events import EVENTS
 from ahp_sync.protocol.uri import URI
 from ahp_sync.protocol.validation import event_problem
@@ -71,15 +72,17 @@ class Origin:
         event_id: Optional[str] = None,
         time: Optional[datetime] = None,
         native: Any = None,
+        request: Optional[Mapping[str, Any]] = None,
     ) -> dict[str, Any]:
         """Return the event as plain JSON values, a copy that no later change of the host reaches.
 
-        ``payload`` holds every member but the ones of this object's own. Raises
-        :class:`InvalidEvent` naming the path of what is wrong.
+        ``payload`` holds every member but the ones of this object's own, ``request`` is the event
+        of the elicitation whose result it brings. Raises :class:`InvalidEvent` naming the path of
+        what is wrong.
         """
         known = EVENTS.get(event_type) if isinstance(event_type, str) else None
-        if known is None or not known.declared:
-            raise InvalidEvent("$.type", repr(event_type), "an event type that this version serves")
+        if known is None:
+            raise InvalidEvent("$.type", repr(event_type), "an event type of the protocol")
         for name in _OWN:
             if name in payload:
                 raise InvalidEvent(f"$.{name}", "a value", "none here: the client fills it in")
@@ -99,6 +102,10 @@ class Origin:
         }
         if native is not None:
             event["native"] = plain(native, "$.native", _LEVEL + 1)
+        if request is None:
+            check_event(event)
+        else:
+            check_pair(event, request)
         return event
 
 

@@ -1,6 +1,9 @@
-"""Our schema of the registration document (protocol.md section 11), as this version serves it.
+"""Our schemas of what may be registered, as this version serves it (sections 11 and 12).
 
-It is written to be explained: each place that can fail has a ``description``, which is the
+``REGISTRATION`` is the document that the host gives, ``CONFIGURATION`` what a backend answers when
+it is asked for its subscriptions.
+
+They are written to be explained: each place that can fail has a ``description``, which is the
 "wanted" of the error message, and branches are chosen by ``if`` on ``type`` and ``mode``, so that
 no error ends in "matches none of the alternatives". ``x-quote`` marks the places whose value is
 never a secret and may be shown, ``x-found`` says it where the value is not what is wrong. What
@@ -17,6 +20,7 @@ from typing import Any
 __all__ = [
     "BACKEND",
     "BEARER",
+    "CONFIGURATION",
     "FILTERS",
     "HEADER_SOURCE",
     "HTTP",
@@ -206,13 +210,31 @@ _COMMON: _Schema = {
     },
     "includeNative": _BOOLEAN,
     "filters": FILTERS,
-    # R-REG-09 has a host refuse managed policy that it can't enforce. This client has no way to
-    # disable a subscription, whatever its scope, and applies each one's declared policy (D-08), so
-    # it serves all three; a managed subscription that calls itself disableable contradicts itself.
+    # A managed subscription that calls itself disableable contradicts itself (R-REG-09). Whether a
+    # scope can be enforced is the host's to declare, and is checked against its capabilities.
     "scope": _choice("managed", "project", "user"),
     "disableable": _BOOLEAN,
-    "upload": _forbidden(f"no upload: uploads are {_LATER}"),
 }
+
+_NO_UPLOAD = _forbidden(f"no upload: uploads are {_LATER}")
+
+# R-REG-07. A backend may ask for one, though nobody can grant it yet: the host has to see it.
+_UPLOAD = _object(
+    "an upload object",
+    {
+        "endpoint": _text(
+            "an https URL, or plain http to this machine",
+            r"^(?:https://|http://(?:localhost|127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\])"
+            r"(?::[0-9]+)?(?:[/?#]|$))",
+        ),
+        "timeoutMs": {"type": "integer", "minimum": 1, "description": "milliseconds from 1"},
+        "maxBytes": {"type": "integer", "minimum": 0, "description": "a number of bytes from 0"},
+        "auth": _object(
+            "a bearer or OAuth binding", {"type": _choice("bearer", "oauth")}, ("type",)
+        ),
+    },
+    ("endpoint", "timeoutMs", "maxBytes"),
+)
 
 _INTERCEPT: _Schema = {
     "timeoutMs": {
@@ -231,26 +253,39 @@ _OBSERVE: _Schema = {
 }
 
 #: The members that a subscription of either mode may have.
-SUBSCRIPTION_MEMBERS = frozenset(_COMMON) | frozenset(_INTERCEPT)
+SUBSCRIPTION_MEMBERS = frozenset(_COMMON) | frozenset(_INTERCEPT) | {"upload"}
 
-_SUBSCRIPTION = _object(
-    "a subscription object",
-    _COMMON,
-    ("mode", "events", "content"),
-    allOf=[
-        {
-            "if": _when("mode", "intercept"),
-            "then": {"properties": _INTERCEPT, "required": list(_INTERCEPT)},
-        },
-        {"if": _when("mode", "observe"), "then": {"properties": _OBSERVE}},
-        {
-            "if": _when("scope", "managed"),
-            "then": {
-                "properties": {"disableable": {"const": False, "description": _MANAGED}},
-                "required": ["disableable"],
+
+def _subscription(upload: _Schema) -> _Schema:
+    return _object(
+        "a subscription object",
+        {**_COMMON, "upload": upload},
+        ("mode", "events", "content"),
+        allOf=[
+            {
+                "if": _when("mode", "intercept"),
+                "then": {"properties": _INTERCEPT, "required": list(_INTERCEPT)},
             },
-        },
-    ],
+            {"if": _when("mode", "observe"), "then": {"properties": _OBSERVE}},
+            {
+                "if": _when("scope", "managed"),
+                "then": {
+                    "properties": {"disableable": {"const": False, "description": _MANAGED}},
+                    "required": ["disableable"],
+                },
+            },
+        ],
+    )
+
+
+CONFIGURATION = _object(
+    "a configuration object",
+    {
+        "subscriptions": _list(
+            "a list of at least one subscription", _subscription(_UPLOAD), least=1
+        ),
+    },
+    ("subscriptions",),
 )
 
 BACKEND = _object(
@@ -264,13 +299,13 @@ BACKEND = _object(
         "transport": _TRANSPORT,
         "authentication": {},
         "subscriptions": _list(
-            f"a list of at least one subscription (asking the backend for them is {_LATER})",
-            _SUBSCRIPTION,
+            "a list of at least one subscription, or no such member to have the backend asked",
+            _subscription(_NO_UPLOAD),
             least=1,
         ),
         "contentReceiver": _forbidden("no contentReceiver"),
     },
-    ("id", "transport", "subscriptions"),
+    ("id", "transport"),
     **{
         "if": {
             "properties": {"transport": _when("type", "stdio")},

@@ -1,6 +1,7 @@
 """The vocabulary that our JSON schema documents are written in.
 
-``$`` alone would let a trailing newline pass in Python, hence :data:`END`.
+``$`` alone would let a trailing newline pass in Python, hence :data:`END`. Alternatives are chosen
+by ``if``, not tried by ``oneOf``: that is cheaper, and an error speaks of the one that was meant.
 """
 
 from __future__ import annotations
@@ -8,19 +9,23 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "ANYTHING",
     "BOOLEAN",
     "COUNT",
     "END",
     "NAME",
     "OBJECT",
+    "QUANTITY",
     "REVERSE_DNS",
     "TEXT",
     "Schema",
     "array",
     "closed",
+    "constant",
     "forbidden",
     "one_of",
     "opened",
+    "present",
     "when",
     "without",
 ]
@@ -31,11 +36,18 @@ END = "$(?!\\n)"
 #: A dotted name of two labels or more (R-EXT-01).
 REVERSE_DNS = f"^(?:[A-Za-z][A-Za-z0-9_-]*\\.)+[A-Za-z][A-Za-z0-9_-]*{END}"
 
+ANYTHING: Schema = {}
 TEXT: Schema = {"type": "string"}
 NAME: Schema = {"type": "string", "minLength": 1}
 BOOLEAN: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
+QUANTITY: Schema = {"type": "number", "minimum": 0}
 OBJECT: Schema = {"type": "object"}
+
+
+def constant(word: str) -> Schema:
+    """The string ``word``."""
+    return {"const": word}
 
 
 def one_of(*words: str) -> Schema:
@@ -58,7 +70,7 @@ def opened(required: dict[str, Schema], optional: dict[str, Schema] | None = Non
     return {
         "type": "object",
         "required": list(required),
-        "properties": {**required, **(optional or {})},
+        "properties": {**(optional or {}), **required},
     }
 
 
@@ -66,6 +78,11 @@ def when(member: str, values: list[str], then: Schema, otherwise: Schema | None 
     """``then`` applies where ``member`` has one of ``values``, ``otherwise`` elsewhere."""
     condition = {"required": [member], "properties": {member: {"enum": values}}}
     return {"if": condition, "then": then, **({"else": otherwise} if otherwise else {})}
+
+
+def present(member: str, then: Schema, otherwise: Schema) -> Schema:
+    """``then`` applies where ``member`` is there, ``otherwise`` where it is not."""
+    return {"if": {"required": [member]}, "then": then, "else": otherwise}
 
 
 def forbidden(*members: str) -> dict[str, Any]:

@@ -3,16 +3,34 @@
 ``jsonschema-rs`` is used where it is installed (``ahp-sync[fast]``); the tests hold the two equal.
 Where the fast engine refuses a value, or can't take it, the pure-Python one has the last word, so
 that the message and the path do not depend on what is installed.
+
+Each function returns the first thing that is wrong, or None; names that have no document raise
+:class:`KeyError`.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Iterable
 from typing import Any, Callable, NamedTuple, Optional
 
-from ahp_sync.protocol.schemas import EFFECT_SCHEMAS, EVENT_SCHEMAS
+from ahp_sync.protocol.events import EVENTS, Shape
 
-__all__ = ["Problem", "effect_problem", "engine", "event_problem", "prepare"]
+__all__ = [
+    "Problem",
+    "capabilities_problem",
+    "effect_problem",
+    "elicitation_problem",
+    "engine",
+    "event_problem",
+    "extensions_problem",
+    "manifest_problem",
+    "message_problem",
+    "part_problem",
+    "prepare",
+    "state_problem",
+]
 
 
 class Problem(NamedTuple):
@@ -23,14 +41,53 @@ class Problem(NamedTuple):
     wanted: str
 
 
-def effect_problem(name: str, effect: Any) -> Optional[Problem]:
-    """Return what is wrong with an effect of the type ``name``, or None."""
-    return _problem(_EFFECT + name, effect)
+def event_problem(event_type: str, event: Any) -> Optional[Problem]:
+    """Check the members that a call gave to an event, those of the client's own left aside."""
+    return _problem(f"event:{event_type}", event)
 
 
-def event_problem(name: str, event: Any) -> Optional[Problem]:
-    """Return what is wrong with the members a call gave to an event of type ``name``, or None."""
-    return _problem(_EVENT + name, event)
+def effect_problem(key: str, effect: Any) -> Optional[Problem]:
+    """Check an effect; for ``modify`` and ``return`` the key has the form of the value, too.
+
+    So ``"deny"``, and ``f"modify.{event.target.shape}"``, ``f"return.{event.returns}"``. Whether
+    the target is this event's, and whether any of it was granted, is not for a schema to say.
+    """
+    return _problem(f"effect:{key}", effect)
+
+
+def state_problem(event_type: str, state: Any) -> Optional[Problem]:
+    """Check ``params.state``; a candidate has the form of the event's result."""
+    return _problem(f"state:{EVENTS[event_type].returns or Shape.JSON}", state)
+
+
+def capabilities_problem(event_type: str, capabilities: Any) -> Optional[Problem]:
+    """Check ``params.capabilities`` of an event that can be intercepted."""
+    return _problem(f"capabilities:{event_type}", capabilities)
+
+
+def manifest_problem(manifest: Any) -> Optional[Problem]:
+    """Check a harness manifest (R-CAP-06)."""
+    return _problem("manifest", manifest)
+
+
+def message_problem(message: Any) -> Optional[Problem]:
+    """Check a message (R-CON-01)."""
+    return _problem("message", message)
+
+
+def part_problem(part: Any) -> Optional[Problem]:
+    """Check a part of a message, or one that stands for itself."""
+    return _problem("part", part)
+
+
+def extensions_problem(extensions: Any) -> Optional[Problem]:
+    """Check an ``extensions`` map (R-EXT-01)."""
+    return _problem("extensions", extensions)
+
+
+def elicitation_problem(member: str, payload: Any) -> Optional[Problem]:
+    """Check what the text of ``elicitation.request`` or ``elicitation.result`` holds (R-ELI-02)."""
+    return _problem(f"elicitation:{member}", payload)
 
 
 def engine() -> str:
@@ -38,20 +95,29 @@ def engine() -> str:
     return "jsonschema" if _fast_factory() is None else "jsonschema-rs"
 
 
-def prepare() -> None:
-    """Load the engines, so that no call has to, and no fork meets one that is half loaded."""
+def prepare(keys: Iterable[str] = ()) -> None:
+    """Load the engines, so that no call has to, and no fork meets one that is half loaded.
+
+    The documents of ``keys`` (``"event:tool.before"``) are made ready as well; others are at their
+    first use.
+    """
     import jsonschema
 
     assert jsonschema
     _fast_factory()
+    for key in keys:
+        fast_check(key)
+        slow_check(key)
 
 
-_EFFECT, _EVENT = "effect:", "event:"
+# What is worth looking at to name one error; a hostile value can have any number of them.
+_LOOKED_AT = 64
 
 
 def _document(key: str) -> dict[str, Any]:
-    kind, _, name = key.partition(":")
-    return (EFFECT_SCHEMAS if kind == "effect" else EVENT_SCHEMAS)[name]
+    from ahp_sync.protocol.schemas import SCHEMAS
+
+    return SCHEMAS[key]
 
 
 def _problem(key: str, value: Any) -> Optional[Problem]:
@@ -83,10 +149,10 @@ def slow_check(key: str) -> Callable[[Any], Optional[Problem]]:
     validator = Draft202012Validator(_document(key))
 
     def check(value: Any) -> Optional[Problem]:
-        errors = list(validator.iter_errors(value))
+        errors = list(itertools.islice(validator.iter_errors(value), _LOOKED_AT))
         if not errors:
             return None
-        error = _most_telling(errors)
+        error = min(errors, key=lambda error: len(error.absolute_path))
         return Problem(error.json_path, error.validator, _wanted(error))
 
     return check
@@ -105,42 +171,28 @@ def _listed(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+_FORM = "of the documented form"
 _WANTED: dict[str, str] = {
     "type": "of type {}",
     "minLength": "a non-empty string",
     "enum": "one of {}",
     "const": "{}",
     "additionalProperties": "without that member",
-    "not": "absent",
     "required": "with the missing {}",
     "propertyNames": "reverse-DNS names",
-    "pattern": "of the documented form",
     "minimum": "at least {}",
     "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "minProperties": "at least {} members",
     "uniqueItems": "without repetition",
-    "anyOf": "one of the documented forms",
-    "oneOf": "one of the documented forms",
+    "contains": "with an entry for what is missing",
 }
 
 
 def _wanted(error: Any) -> str:
-    wanted, value = _WANTED.get(error.validator, "of the documented form"), error.validator_value
+    value = error.validator_value
+    if error.validator == "not":
+        return _FORM if value else "absent"
     if error.validator == "required":
         value = [member for member in value if member not in error.instance]
-    return wanted.format(_listed(value))
-
-
-def _most_telling(errors: list[Any]) -> Any:
-    """Return the error to report: the shallowest, and inside alternatives that of the one meant."""
-    error = min(errors, key=lambda error: len(error.absolute_path))
-    if not error.context:
-        return error
-    branches: dict[int, list[Any]] = {}
-    for inner in error.context:
-        branches.setdefault(inner.schema_path[0], []).append(inner)
-    return _most_telling(min(branches.values(), key=_distance))
-
-
-def _distance(errors: list[Any]) -> tuple[int, int]:
-    """Return how far a value is from an alternative: what names the alternative counts most."""
-    return sum(error.validator == "const" for error in errors), len(errors)
+    return _WANTED.get(error.validator, _FORM).format(_listed(value))

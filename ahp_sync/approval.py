@@ -1,0 +1,102 @@
+"""The host's own say: access policy and approval, asked after the backends (R-SET-13, R-ADM-04).
+
+No answer of a backend grants what the host has not (R-ROLE-01).
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from dataclasses import dataclass
+from typing import Any, Callable, Optional
+
+from ahp_sync.budget import BudgetEnded
+from ahp_sync.failure import OperationalFailure
+from ahp_sync.outcome import Decision
+from ahp_sync.protocol.events import EVENTS
+from ahp_sync.settlement import Candidate, Permission, State
+
+__all__ = ["HostCallback", "HostPolicy", "Proposal"]
+
+_log = logging.getLogger("ahp_sync")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a host callback is asked about: a copy of the effective event, as settled so far.
+
+    ``permission`` is that of the backends: ``"none"``, ``"allow"`` or ``"ask"``. ``candidate`` is
+    the result that would be delivered instead of running the operation, if there is one.
+    """
+
+    event: dict[str, Any]
+    permission: str
+    candidate: Optional[Candidate] = None
+
+
+#: Returns True to go on, False to refuse, None where the answer is still to come.
+HostCallback = Callable[[Proposal], Optional[bool]]
+
+#: Runs a callback on a worker within the call's budget.
+Run = Callable[[Callable[[], Any]], Any]
+
+
+class HostPolicy:
+    """The two questions a host may want to answer itself.
+
+    :param authorize: its access policy, for every event that can be denied. It gates execution and
+        the delivery of a supplied result, and no backend's ``allow`` passes it by.
+    :param approve: its ordinary prompt, for tool calls that no backend allowed, and for those that
+        one wants asked about. Without it, what nobody objects to goes on, and an ``ask`` is left to
+        the host.
+    """
+
+    def __init__(
+        self, authorize: Optional[HostCallback] = None, approve: Optional[HostCallback] = None
+    ) -> None:
+        for name, callback in (("authorize", authorize), ("approve", approve)):
+            if not (callback is None or callable(callback)):
+                raise TypeError(f"{name} must be callable, not {type(callback).__name__}")
+        self._authorize = authorize
+        self._approve = approve
+
+    def decide(self, state: State, run: Run) -> Decision:
+        """Return what becomes of an event that no backend denied or stopped.
+
+        A callback that raises, or answers anything but True, False or None, has refused. Raises
+        ``BudgetEnded`` where the call ended before the answer.
+        """
+        effects = EVENTS[state.event["type"]].effects
+        asked = state.permission is Permission.ASK
+        if self._authorize is not None and "deny" in effects:
+            granted = _ask(self._authorize, state, run)
+            if granted is not True:
+                return Decision.ASK if granted is None else Decision.DENY
+        if asked or ("allow" in effects and state.permission is Permission.NONE):
+            granted = not asked or None
+            if self._approve is not None:
+                granted = _ask(self._approve, state, run)
+            if granted is not True:
+                return Decision.ASK if granted is None else Decision.DENY
+        return Decision.PROCEED if state.candidate is None else Decision.SUPPLIED
+
+
+def _ask(callback: HostCallback, state: State, run: Run) -> Optional[bool]:
+    candidate = state.candidate
+    proposal = Proposal(
+        copy.deepcopy(state.event),
+        state.permission.value,
+        candidate and Candidate(copy.deepcopy(candidate.value), candidate.provenance),
+    )
+    name = getattr(callback, "__name__", type(callback).__name__)
+    try:
+        answer = run(lambda: callback(proposal))
+    except BudgetEnded:
+        raise
+    except (Exception, OperationalFailure) as error:
+        _log.error("the host's %s failed and so refused: %s", name, type(error).__name__)
+        return False
+    if answer is None or isinstance(answer, bool):
+        return answer
+    _log.error("the host's %s returned neither a bool nor None and so refused", name)
+    return False

@@ -1,0 +1,170 @@
+"""What ``modify`` and ``return`` do: staged on the receiver's view and on the event itself.
+
+A receiver edits what it was shown. The same edit is made on the host's event, where the view's
+hidden content is still there (R-CON-06), and both have to be valid before anything counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, NamedTuple, Optional
+
+from ahp_sync.protocol import elicitation
+from ahp_sync.protocol.effects import refused
+from ahp_sync.protocol.equality import json_equal
+from ahp_sync.protocol.events import EVENTS, Path, Shape, Target
+from ahp_sync.protocol.lineage import identity_problem
+from ahp_sync.protocol.merging import merged, unknown_reference
+from ahp_sync.protocol.slots import parts_of
+from ahp_sync.protocol.validation import event_problem
+
+__all__ = ["Edit", "Shown", "Supplied", "edited", "supplied"]
+
+Effects = Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What an interceptor was sent: its view of the event and the capabilities.
+
+    ``request`` is the event of the elicitation whose result the event brings, where it does.
+    """
+
+    view: dict[str, Any]
+    capabilities: Mapping[str, Any]
+    request: Optional[Mapping[str, Any]] = None
+
+    @property
+    def modes(self) -> frozenset[str]:
+        """The modes of elicitation that may be answered."""
+        return frozenset(self.capabilities.get("elicitation", ()))
+
+
+@dataclass(frozen=True)
+class Edit:
+    """The event after the edits of one response, and whether anything is different (R-SET-06)."""
+
+    event: dict[str, Any]
+    changed: bool = True
+
+
+class Supplied(NamedTuple):
+    """The result that a response supplied; None is one, too (T-07)."""
+
+    value: Any
+
+
+def edited(
+    event: dict[str, Any],
+    effects: Effects,
+    shown: Shown,
+    check: Optional[Callable[[], object]] = None,
+) -> Edit:
+    """Return what the response's edits make of the host's event, in order.
+
+    After each single one the event has to be valid (R-PAY-03). Raises ``OperationalFailure`` of
+    class ``effects`` otherwise.
+    """
+    edits = [effect for effect in effects if effect["type"] == "modify"]
+    if not edits:
+        return Edit(event, changed=False)
+    target = EVENTS[event["type"]].target
+    assert target is not None  # or the effect would not have been admitted
+    if target.shape is Shape.ANSWERS:
+        return _answers(event, edits, shown, check)
+    view, new = shown.view, event
+    for effect in edits:
+        if check is not None:
+            check()
+        view, new = _apply(effect, target, view, new)
+        for staged in (view,) if view is new else (view, new):
+            _check(staged)
+    problem = identity_problem(new)
+    if problem is not None:
+        raise refused("invalid_edit", f"an edit breaks the identities of the event: {problem}")
+    if json_equal(at(new, target.path), at(event, target.path)):
+        return Edit(event, changed=False)
+    return Edit(new)
+
+
+def supplied(effects: Effects, shown: Shown) -> Optional[Supplied]:
+    """Return the result of one response, the last one if there are several (R-ADM-03).
+
+    Raises ``OperationalFailure`` of class ``effects`` where it does not fit its event, and for
+    injected messages with attachments that the receiver was not shown (R-EFF-02).
+    """
+    returns = EVENTS[shown.view["type"]].returns
+    if returns is Shape.ELICITATION:
+        answer = elicitation.answered(shown.view, effects, shown.modes)
+        return None if answer is None else Supplied(answer)
+    result = None
+    for effect in effects:
+        if effect["type"] == "inject":
+            _check_references(effect["value"], shown.view)
+        elif effect["type"] == "return":
+            value = effect["value"]
+            if returns is Shape.TEXT:
+                _check_whole_text(value)
+            elif returns is Shape.MESSAGES:
+                _check_references(value, shown.view)
+            result = Supplied(value)
+    return result
+
+
+def at(event: Mapping[str, Any], path: Path) -> Any:
+    """Return what is at ``path`` in the event, None where nothing is."""
+    value: Any = event
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _put(event: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
+    head, rest = path[0], path[1:]
+    return {**event, head: _put(event[head], rest, value) if rest else value}
+
+
+def _apply(
+    effect: dict[str, Any], target: Target, view: dict[str, Any], event: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the view and the event after one edit; they stay one object if they were."""
+    path, value, operation = target.path, effect["value"], effect["operation"]
+    if target.shape in (Shape.OBJECT, Shape.WORKSPACE):
+        # Nothing of it is content, so both have the same there.
+        seen = written = {**at(event, path), **value} if operation == "merge" else value
+    else:
+        old = at(view, path)
+        if target.shape is Shape.TEXT:
+            _check_whole_text([*(old or [{}]), *value])
+        else:
+            _check_references(value, view)
+        seen, written = merged(operation, value, old, at(event, path))
+    new = _put(event, path, written)
+    return (new, new) if view is event else (_put(view, path, seen), new)
+
+
+def _answers(
+    event: dict[str, Any], edits: Effects, shown: Shown, check: Optional[Callable[[], object]]
+) -> Edit:
+    result = elicitation.edited(shown.view, shown.request, edits, shown.modes, check)
+    assert result is not None
+    new = elicitation.rewritten(event, result)
+    return Edit(new, changed=new["elicitation"] is not event["elicitation"])
+
+
+def _check(event: dict[str, Any]) -> None:
+    problem = event_problem(event["type"], event)
+    if problem is not None:
+        raise refused("invalid_edit", f"the edited event has {problem.path} not {problem.wanted}")
+
+
+def _check_whole_text(parts: Any) -> None:
+    if not all("text" in part for part in parts):
+        raise refused("malformed_effect", "what becomes of a text has to be seen and given whole")
+
+
+def _check_references(messages: Any, view: dict[str, Any]) -> None:
+    place = unknown_reference(messages, parts_of(view))
+    if place is not None:
+        raise refused("unknown_reference", f"value{place} is no attachment that was shown")
