@@ -9,15 +9,19 @@ from __future__ import annotations
 import logging
 
 from ahp_sync._version import __version__
+from ahp_sync.approval import Proposal
 from ahp_sync.audit import AuditKind, AuditRecord, AuditSink, JsonLinesSink, LoggingSink
 from ahp_sync.budget import Budget
+from ahp_sync.capabilities import Capabilities
 from ahp_sync.client import Client
 from ahp_sync.errors import AHPError, ClientClosed, InvalidEvent, RegistrationError, ToolDenied
 from ahp_sync.failure import GENERIC_REASON, Failure, FailureClass, FailurePolicy
+from ahp_sync.grants import Elicitation, Flow, Grant, Inject, Modify
 from ahp_sync.outcome import Decision, Outcome
 from ahp_sync.protocol.occurrence import Harness
 from ahp_sync.registration import Registration
 from ahp_sync.retry import RetryPolicy
+from ahp_sync.settlement import Candidate, HostState
 from ahp_sync.tls import TLSIdentity
 
 # A library prints nothing by itself; the host decides where the records go.
@@ -30,17 +34,26 @@ __all__ = [
     "AuditRecord",
     "AuditSink",
     "Budget",
+    "Candidate",
+    "Capabilities",
     "Client",
     "ClientClosed",
     "Decision",
+    "Elicitation",
     "Failure",
     "FailureClass",
     "FailurePolicy",
+    "Flow",
+    "Grant",
     "Harness",
+    "HostState",
+    "Inject",
     "InvalidEvent",
     "JsonLinesSink",
     "LoggingSink",
+    "Modify",
     "Outcome",
+    "Proposal",
     "Registration",
     "RegistrationError",
     "RetryPolicy",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, TypeVar
 
 from ahp_sync.approval import HostPolicy
 from ahp_sync.audit import Auditor, EventAudit
 from ahp_sync.budget import Budget, BudgetEnded
-from ahp_sync.capabilities import Grant
 from ahp_sync.chain import Chain, Interception, Settled, ending
 from ahp_sync.errors import InvalidEvent
+from ahp_sync.grants import Grant
 from ahp_sync.observation import Telling, failure_payloads, observe
 from ahp_sync.outcome import Decision, Outcome
 from ahp_sync.protocol.events import Mode
@@ -20,6 +20,8 @@ from ahp_sync.runtime import Runtime
 from ahp_sync.settlement import HostState, State
 
 __all__ = ["Call", "begin"]
+
+T = TypeVar("T")
 
 # The level that ``params.state`` stands on in a message.
 _STATE_LEVEL = 3
@@ -112,7 +114,7 @@ class Call:
                 "$", f"a value that a codec refuses ({error!r})", "another"
             ) from error
 
-    def _host(self, callback: Callable[[], Any]) -> Any:
+    def _host(self, callback: Callable[[], T]) -> T:
         return self._runtime.delivery.host(callback, self._budget)
 
     def _ask_the_host(self, settled: Settled, audit: EventAudit) -> None:

@@ -14,7 +14,6 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 
 from ahp_sync.audit import AuditKind, EventAudit
 from ahp_sync.budget import Budget, BudgetEnded
-from ahp_sync.capabilities import Grant
 from ahp_sync.codecs import Codecs
 from ahp_sync.delivery import Answer, Delivery, Progress, Question
 from ahp_sync.errors import InvalidEvent
@@ -25,6 +24,7 @@ from ahp_sync.failure import (
     FailurePolicy,
     OperationalFailure,
 )
+from ahp_sync.grants import Grant
 from ahp_sync.offer import offered
 from ahp_sync.outcome import Decision
 from ahp_sync.protocol.content import project

@@ -16,10 +16,11 @@ from ahp_sync.approval import HostCallback, HostPolicy
 from ahp_sync.audit import Auditor, AuditSink, LoggingSink
 from ahp_sync.budget import Budget, positive_seconds
 from ahp_sync.call import Call, begin
-from ahp_sync.capabilities import Capabilities, Grant
+from ahp_sync.capabilities import Capabilities
 from ahp_sync.chain import Interception
 from ahp_sync.codecs import Codec, Codecs
 from ahp_sync.errors import InvalidEvent
+from ahp_sync.grants import Grant
 from ahp_sync.guard import Guard
 from ahp_sync.hooks import Hooks
 from ahp_sync.outcome import Outcome

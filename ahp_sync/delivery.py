@@ -214,7 +214,7 @@ def _without_secrets(
     hide, shown = Redactor(secrets), []
     for effect in effects:
         budget.check()
-        words = {name: hide(effect[name]) for name in _WORDS if name in effect}
+        words: dict[str, Any] = {name: hide(effect[name]) for name in _WORDS if name in effect}
         if effect["type"] == "inject":
             words["value"] = [_hidden(message, hide) for message in effect["value"]]
         shown.append({**effect, **words})

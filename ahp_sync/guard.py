@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, Callable, Mapping, Optional
 
 from ahp_sync.budget import Budget, positive_seconds
-from ahp_sync.capabilities import Grant
 from ahp_sync.errors import AHPError, ToolDenied
+from ahp_sync.grants import Grant
 from ahp_sync.outcome import Decision, Outcome
 from ahp_sync.protocol.equality import json_equal
 from ahp_sync.protocol.occurrence import Session, new_id

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Optional
 
-from ahp_sync.capabilities import Grant, Modify
+from ahp_sync.grants import Grant, Modify
 from ahp_sync.protocol.edits import Shown, at
 from ahp_sync.protocol.elicitation import answerable
 from ahp_sync.protocol.events import EVENTS, EventType, Shape

@@ -1,8 +1,9 @@
 """``hooks.json``: which backends are asked about which events, and what their failure means.
 
 A document is read strictly, checked whole, and only then turned into the frozen values below, so
-that nothing is started, sent or half-served over a mistake in it (R-ROLE-02). A registration can
-start processes and name secrets: load only trusted ones (R-REG-04).
+that nothing is started, sent or half-served over a mistake in it (R-ROLE-02). Loading checks it
+against the protocol; whether one host can serve it, :meth:`Registration.for_host` says. A
+registration can start processes and name secrets: load only trusted ones (R-REG-04).
 """
 
 from __future__ import annotations
@@ -10,18 +11,24 @@ from __future__ import annotations
 import enum
 import logging
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Optional, Union
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from ahp_sync.errors import Problem, RegistrationError
 from ahp_sync.failure import FailurePolicy
 from ahp_sync.findings import Findings, json_path
+from ahp_sync.protocol.configuration import subscribable
 from ahp_sync.protocol.content import ContentSelection
 from ahp_sync.protocol.events import Mode, expand
 from ahp_sync.protocol.urls import display_url
+from ahp_sync.registration_host import check_host, narrowed
 from ahp_sync.registration_rules import check_document, unknown_members
 from ahp_sync.registration_source import read_source
+
+if TYPE_CHECKING:
+    from ahp_sync.capabilities import Capabilities
+    from ahp_sync.grants import Grant
 
 __all__ = [
     "Backend",
@@ -37,6 +44,7 @@ __all__ = [
     "StdioCommand",
     "Subscription",
     "problems",
+    "read_subscriptions",
 ]
 
 _log = logging.getLogger("ahp_sync")
@@ -102,19 +110,24 @@ class BearerBinding:
 class Subscription:
     """One subscription of a backend: the unit of order, policy, deadline and content view.
 
-    ``events`` are event names, wildcards resolved. ``timeout_ms`` (milliseconds) and ``policy`` are
-    set on interceptors and None on observers (AHP-FAIL-001, AHP-FAIL-002). ``index`` is its
-    position in the backend's list.
+    ``selectors`` are the events as registered, ``events`` the names that they choose: of the
+    protocol's, or of those that the host declares (R-REG-02). ``timeout_ms`` (milliseconds) and
+    ``policy`` are set on interceptors and None on observers (AHP-FAIL-001, AHP-FAIL-002). ``index``
+    is its position in the backend's list. ``scope`` and ``disableable`` are None where nothing is
+    said of them (R-REG-09).
     """
 
     backend: str
     index: int
+    selectors: tuple[str, ...]
     events: frozenset[str]
     mode: Mode
     timeout_ms: Optional[int]
     policy: Optional[FailurePolicy]
     content: ContentSelection
     include_native: bool = False
+    scope: Optional[str] = None
+    disableable: Optional[bool] = None
 
     @property
     def timeout(self) -> float:
@@ -126,12 +139,20 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Backend:
-    """One backend with its transport, its bearer binding if any, and its subscriptions."""
+    """One backend with its transport, its bearer binding if any, and its subscriptions.
+
+    One without subscriptions is asked for them at run time (R-DISC-01).
+    """
 
     id: str
     transport: Union[HttpEndpoint, StdioCommand]
     bearer: Optional[BearerBinding]
-    subscriptions: tuple[Subscription, ...]
+    subscriptions: tuple[Subscription, ...] = ()
+
+    @property
+    def is_discovered(self) -> bool:
+        """Whether the registration leaves it to the backend to say what it subscribes to."""
+        return not self.subscriptions
 
 
 RegistrationSource = Union[str, "os.PathLike[str]", Mapping[str, Any], "Registration"]
@@ -158,6 +179,46 @@ class Registration:
         if found:
             raise RegistrationError(found)
         return cls(tuple(_backend(backend) for backend in document["hooks"]))
+
+    def for_host(
+        self,
+        capabilities: Capabilities,
+        *,
+        needs: Optional[Mapping[str, Grant]] = None,
+        environ: Optional[Mapping[str, str]] = None,
+    ) -> Registration:
+        """Return the registration as a host of these capabilities serves it.
+
+        Wildcards are narrowed to the events that the host declares for their mode (R-REG-02,
+        D-13). Raises :class:`RegistrationError` with all that it can't serve at once: a selector
+        that chooses none of them, a ``timeoutMs`` outside its limits (R-REG-10), a scope or a
+        ``disableable`` that it does not enforce (R-REG-09).
+
+        :param needs: what the backends are known to need, by event. A host that grants less would
+            refuse their answers one by one, which fail-open turns into permission; with this it
+            refuses the registration instead, as it does where nothing intercepts such an event.
+        :param environ: the environment in which every variable that names a token or a header has
+            to be set. By default they are looked for when something is sent, and not before.
+
+        The client calls this itself, with neither. Backends that are discovered are checked when
+        they have answered.
+        """
+        findings = Findings()
+        check_host(self.backends, capabilities, needs or {}, environ, findings)
+        if found := findings.problems():
+            raise RegistrationError(found)
+        return Registration(
+            tuple(
+                replace(
+                    backend,
+                    subscriptions=tuple(
+                        narrowed(subscription, capabilities)
+                        for subscription in backend.subscriptions
+                    ),
+                )
+                for backend in self.backends
+            )
+        )
 
 
 def problems(source: RegistrationSource) -> list[Problem]:
@@ -187,11 +248,15 @@ def _backend(raw: Mapping[str, Any]) -> Backend:
         id=raw["id"],
         transport=_http(transport) if transport["type"] == "http" else _stdio(transport),
         bearer=BearerBinding(bearer["tokenEnv"]) if bearer else None,
-        subscriptions=tuple(
-            _subscription(raw["id"], index, subscription)
-            for index, subscription in enumerate(raw["subscriptions"])
-        ),
+        subscriptions=read_subscriptions(raw["id"], raw.get("subscriptions", ())),
     )
+
+
+def read_subscriptions(
+    backend: str, raw: Sequence[Mapping[str, Any]]
+) -> tuple[Subscription, ...]:
+    """Return a backend's list of subscriptions, which was checked before, as values."""
+    return tuple(_subscription(backend, index, one) for index, one in enumerate(raw))
 
 
 def _http(raw: Mapping[str, Any]) -> HttpEndpoint:
@@ -222,11 +287,14 @@ def _subscription(backend: str, index: int, raw: Mapping[str, Any]) -> Subscript
     return Subscription(
         backend=backend,
         index=index,
-        events=expand(raw["events"], mode),
+        selectors=tuple(raw["events"]),
+        events=expand(raw["events"], lambda event: subscribable(event, mode)),
         mode=mode,
         # JSON Schema takes 800.0 for an integer (T-16).
         timeout_ms=int(raw["timeoutMs"]) if intercept else None,
         policy=FailurePolicy(raw["failurePolicy"]) if intercept else None,
         content=ContentSelection(content.pop("default"), tuple(content.items())),
         include_native=raw.get("includeNative", False),
+        scope=raw.get("scope"),
+        disableable=raw.get("disableable"),
     )

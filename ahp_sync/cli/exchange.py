@@ -37,13 +37,23 @@ def report(
             *_interceptions(backends, deliveries, records),
             *(_observation(backends[d.backend], d) for d in deliveries if not d.is_request),
         ],
-        "outcome": {
-            "decision": outcome.decision.value,
-            "reason": outcome.reason,
-            "synthetic": outcome.synthetic,
-            "failed_open": outcome.failed_open,
-            "elapsed_ms": elapsed_ms,
-        },
+        "outcome": {**_outcome(outcome), "elapsed_ms": elapsed_ms},
+    }
+
+
+def _outcome(outcome: Outcome) -> Values:
+    return {
+        "decision": outcome.decision.value,
+        "reason": outcome.reason,
+        "synthetic": outcome.synthetic,
+        "failed_open": outcome.failed_open,
+        "permission": outcome.permission,
+        "candidate": None if outcome.candidate is None else outcome.candidate.to_json(),
+        "flow": outcome.flow,
+        "instructions": list(outcome.instructions),
+        "messages": list(outcome.messages),
+        "injections": list(outcome.injections),
+        "event": outcome.event,
     }
 
 
@@ -160,6 +170,31 @@ def lines(account: Values) -> Iterator[str]:
     yield f"outcome: {outcome['decision']}{how}, {outcome['elapsed_ms']:.1f} ms"
     if outcome["reason"]:
         yield f"  reason: {safe(outcome['reason'])}"
+    if outcome["permission"] != "none":
+        yield f"  permission: {outcome['permission']}"
+    if outcome["flow"] != "none":
+        yield f"  flow: {outcome['flow']}"
+    for name in ("messages", "instructions", "injections"):
+        for said in outcome[name]:
+            yield f"  {name[:-1]}: {_json(said)}"
+    if outcome["candidate"] is not None:
+        yield f"  result: {_json(outcome['candidate']['value'])}"
+    yield from _edits(account)
+
+
+def _edits(account: Values) -> Iterator[str]:
+    """Yield the members of the event that are not as the first interceptor was sent them."""
+    sent = next((d["request"] for d in account["deliveries"] if d["mode"] == "intercept"), None)
+    if sent is None:
+        return
+    before, after = sent["params"]["event"], account["outcome"]["event"]
+    for name, value in after.items():
+        if name in before and before[name] != value:
+            yield f"  now {name}: {_json(value)}"
+
+
+def _json(value: Any) -> str:
+    return safe(json.dumps(value, ensure_ascii=False), limit=_SHOWN)
 
 
 def _delivery_lines(delivery: Values) -> Iterator[str]:

@@ -9,7 +9,18 @@ import shlex
 import uuid
 from typing import Any, Optional, Sequence
 
-from ahp_sync import AuditRecord, AuditSink, Budget, Client, Decision, Outcome, Registration
+from ahp_sync import (
+    AuditRecord,
+    AuditSink,
+    Budget,
+    Capabilities,
+    Client,
+    Decision,
+    Flow,
+    Grant,
+    Outcome,
+    Registration,
+)
 from ahp_sync.cli import command, console
 from ahp_sync.cli.arguments import UsageError, seconds
 from ahp_sync.cli.harness import audit_file, open_client
@@ -18,6 +29,11 @@ from ahp_sync.cli.signals import Relay
 __all__ = ["add_to"]
 
 REFUSED = 77
+
+# A command runs as it was given, or not at all; and there is nobody here to approve one.
+_CAPABILITIES = Capabilities(
+    {"tool.before": Grant(("deny", "allow", "ask", "message"), flow=Flow(("stop",)))}
+)
 
 _EPILOG = """\
 The backends are asked about a tool call whose input is
@@ -81,7 +97,7 @@ def _run(options: argparse.Namespace) -> int:
         if options.audit:
             sinks.append(stack.enter_context(audit_file(options.audit)))
         registration = Registration.load(options.config)
-        hooks = stack.enter_context(open_client(registration, sinks))
+        hooks = stack.enter_context(open_client(registration, sinks, capabilities=_CAPABILITIES))
         return _Gate(hooks, relay, options).run(options.command)
 
 
@@ -104,11 +120,13 @@ class _Gate:
         if self._relay.first is not None:  # whatever was decided, somebody wants an end
             self._tell(**_not_run(Decision.INTERRUPTED))
             return 128 + self._relay.first
-        objection = _objection(outcome, self._call["input"])
-        if objection is not None:
+        if not outcome.may_execute:
+            objection = outcome.reason or f"The decision is {outcome.decision.value!r}."
             console.complain(f"refused: {console.safe(objection)}")
             self._tell(**_not_run(outcome.decision))
             return REFUSED
+        for message in outcome.messages:
+            console.complain(console.safe(message))
         if outcome.failed_open:
             console.complain("warning: a policy backend is unavailable; going on (fail-open)")
         ended = command.run(argv, self._relay)
@@ -140,15 +158,6 @@ def _tool_input(argv: Sequence[str]) -> dict[str, Any]:
     with contextlib.suppress(OSError):  # the folder may be gone
         tool_input["cwd"] = os.getcwd()
     return tool_input
-
-
-def _objection(outcome: Outcome, asked: dict[str, Any]) -> Optional[str]:
-    """Return why the command may not run, or None where it may."""
-    if not outcome.may_execute:
-        return outcome.reason or f"The decision is {outcome.decision.value!r}."
-    if outcome.input != asked:
-        return "A backend permits another command than this one."
-    return None
 
 
 def _not_run(decision: Decision) -> dict[str, Any]:

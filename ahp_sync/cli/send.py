@@ -9,15 +9,17 @@ import json
 import time
 from typing import Any, Callable, Optional
 
-from ahp_sync import Budget, Client, Decision, Outcome, Registration
+from ahp_sync import Budget, Capabilities, Client, Decision, Outcome, Registration
 from ahp_sync.cli import console, exchange
 from ahp_sync.cli.arguments import UsageError, json_object, seconds
 from ahp_sync.cli.harness import Records, open_client
 from ahp_sync.cli.recording import Delivery, RecordingTransport
+from ahp_sync.protocol.events import EVENTS
 
 __all__ = ["add_to"]
 
 _DENIED, _FAILED = 77, 1
+_REFUSED = (Decision.DENY, Decision.STOP)
 _AD_HOC_ID = "local.backend"
 _AD_HOC_SECONDS = 5.0
 _CLOSE_SECONDS = 2.0
@@ -33,9 +35,12 @@ examples:
   ahp-sync send --url http://127.0.0.1:8750/ahp --input '{"command": "ls"}'
   ahp-sync send --input '{"path": "key.pem"}' -- python backend.py policy.json
 
-exit code: 0 if the event proceeded, 77 if a backend denied it, 1 if it did not
-proceed for another reason, such as a failure under fail-closed, and 2 for wrong
-usage or configuration
+Every effect that the protocol has for the event is offered.
+
+exit code: 0 if the event proceeded or a backend supplied its result, 77 if a
+backend denied or stopped it, 1 if it did not proceed for another reason, such as
+a failure under fail-closed or an approval that is wanted, and 2 for wrong usage
+or configuration
 """
 
 
@@ -68,7 +73,12 @@ def add_to(commands: Any) -> None:
     )
     event = parser.add_argument_group("the event")
     event.add_argument(
-        "--event", choices=_SENDERS, default="tool.before", help="default: %(default)s"
+        "--event",
+        choices=EVENTS,
+        default="tool.before",
+        metavar="TYPE",
+        help="any event of the protocol (default: %(default)s); all but tool.before, tool.after and"
+        " session.* need --payload",
     )
     event.add_argument("--name", default="Bash", help="the tool's name (default: %(default)s)")
     event.add_argument(
@@ -98,9 +108,13 @@ def _run(options: argparse.Namespace) -> int:
         stack.enter_context(console.library_warnings())
         registration = _registration(options)
         transports = stack.enter_context(_recording(registration, deliveries))
-        hooks = stack.enter_context(open_client(registration, [audit], transports=transports))
+        hooks = stack.enter_context(
+            open_client(
+                registration, [audit], transports=transports, capabilities=Capabilities.whole()
+            )
+        )
         started = time.monotonic()
-        outcome = _SENDERS[options.event](hooks, options)
+        outcome = _send(hooks, options)
         elapsed_ms = round((time.monotonic() - started) * 1000, 3)
     report = exchange.report(registration, deliveries, audit.records, outcome, elapsed_ms)
     if options.json:
@@ -112,10 +126,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _exit_code(outcome: Outcome) -> int:
-    if outcome.may_execute:
+    if outcome.may_execute or outcome.has_result:
         return 0
     # A test of a backend must not take its failure for its denial.
-    explicit = outcome.decision is Decision.DENY and not outcome.synthetic
+    explicit = outcome.decision in _REFUSED and not outcome.synthetic
     return _DENIED if explicit else _FAILED
 
 
@@ -172,7 +186,7 @@ def _ad_hoc(options: argparse.Namespace) -> dict[str, Any]:
 
 def _subscription(options: argparse.Namespace) -> dict[str, Any]:
     subscription = {"events": [options.event], "content": {"default": "body"}}
-    if options.observe or options.event not in _INTERCEPTED:
+    if options.observe or not EVENTS[options.event].interceptable:
         return {**subscription, "mode": "observe"}
     milliseconds = max(1, round(1000 * (options.timeout or _AD_HOC_SECONDS)))
     return {
@@ -210,40 +224,16 @@ def _budget(options: argparse.Namespace) -> Optional[Budget]:
     return Budget(options.timeout)
 
 
-def _tool(method: str) -> Callable[[Client, argparse.Namespace], Outcome]:
-    def send(hooks: Client, options: argparse.Namespace) -> Outcome:
-        if options.payload is not None:
-            return _payload(hooks, options, options.session)
-        outcome: Outcome = getattr(hooks, method)(
-            name=options.name,
-            input=options.input or {},
-            session=options.session,
-            budget=_budget(options),
-        )
-        return outcome
-
-    return send
-
-
-def _session(method: str) -> Callable[[Client, argparse.Namespace], Outcome]:
-    def send(hooks: Client, options: argparse.Namespace) -> Outcome:
-        session = "ahp-sync-send" if options.session is None else options.session
-        if options.payload is not None:
-            return _payload(hooks, options, session)
-        outcome: Outcome = getattr(hooks, method)(session=session, budget=_budget(options))
-        return outcome
-
-    return send
-
-
-def _payload(hooks: Client, options: argparse.Namespace, session: Optional[str]) -> Outcome:
-    return hooks.dispatch(options.event, options.payload, session=session, budget=_budget(options))
-
-
-_SENDERS: dict[str, Callable[[Client, argparse.Namespace], Outcome]] = {
-    "tool.before": _tool("tool_before"),
-    "tool.after": _tool("tool_after"),
-    "session.start": _session("session_start"),
-    "session.end": _session("session_end"),
-}
-_INTERCEPTED = ("tool.before",)
+def _send(hooks: Client, options: argparse.Namespace) -> Outcome:
+    family = EVENTS[options.event].family
+    common: dict[str, Any] = {"session": options.session, "budget": _budget(options)}
+    if family == "session" and options.session is None:
+        common["session"] = "ahp-sync-send"
+    if options.payload is not None:
+        return hooks.dispatch(options.event, options.payload, **common)
+    method: Callable[..., Outcome] = getattr(hooks, options.event.replace(".", "_"))
+    if family == "session":
+        return method(**common)
+    if options.event in ("tool.before", "tool.after"):
+        return method(name=options.name, input=options.input or {}, **common)
+    raise UsageError(f"send: an event of type {options.event} needs a --payload")

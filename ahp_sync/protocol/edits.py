@@ -16,7 +16,6 @@ from ahp_sync.protocol.equality import json_equal
 from ahp_sync.protocol.events import EVENTS, Path, Shape, Target
 from ahp_sync.protocol.lineage import identity_problem
 from ahp_sync.protocol.merging import merged, unknown_reference
-from ahp_sync.protocol.slots import parts_of
 from ahp_sync.protocol.validation import event_problem
 
 __all__ = ["Edit", "Shown", "Supplied", "edited", "supplied"]
@@ -165,6 +164,6 @@ def _check_whole_text(parts: Any) -> None:
 
 
 def _check_references(messages: Any, view: dict[str, Any]) -> None:
-    place = unknown_reference(messages, parts_of(view))
+    place = unknown_reference(messages, view)
     if place is not None:
         raise refused("unknown_reference", f"value{place} is no attachment that was shown")

@@ -23,7 +23,8 @@ Granted = Callable[[Mapping[str, Any], Mapping[str, Any]], bool]
 
 
 def _modify_granted(effect: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
-    return block.get(effect["target"], {}).get(effect["operation"]) is True
+    granted: Mapping[str, Any] = block.get(effect["target"], {})
+    return granted.get(effect["operation"]) is True
 
 
 def _flow_granted(effect: Mapping[str, Any], block: Mapping[str, Any]) -> bool:

@@ -55,14 +55,13 @@ def check_pair(result: Event, request: Event) -> None:
 
 
 def _check_correlation(result: Event, request: Event) -> None:
+    asked, told = _block(request, "request"), _block(result)
     pairs = (
         ("parentEventId", result.get("parentEventId"), request.get("id")),
         ("source", result.get("source"), request.get("source")),
         ("session.id", _session_id(result), _session_id(request)),
-        *(
-            (f"elicitation.{name}", result["elicitation"][name], _block(request, "request")[name])
-            for name in ("mode", "server")
-        ),
+        ("elicitation.mode", told.get("mode"), asked.get("mode")),
+        ("elicitation.server", told.get("server"), asked.get("server")),
     )
     for path, found, wanted in pairs:
         if found != wanted:
@@ -71,7 +70,8 @@ def _check_correlation(result: Event, request: Event) -> None:
 
 
 def _session_id(event: Event) -> Any:
-    return (event.get("session") or {}).get("id")
+    session = event.get("session")
+    return session.get("id") if isinstance(session, Mapping) else None
 
 
 # --- what a backend answers -----------------------------------------------------------------------

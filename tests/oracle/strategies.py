@@ -1,7 +1,8 @@
-"""What the protocol's objects look like, drawn at random: parts, messages, and all 32 events.
+"""The 32 events at random, and what they are made of.
 
 Everything here is valid, as JSON values. An event is its members without the client's own (``id``,
-``source``, ``type``, ``time``, ``harness``): ``PAYLOADS[name]`` for one event type.
+``source``, ``type``, ``time``, ``harness``): ``PAYLOADS[name]`` for one event type. Parts and
+messages are those of ``content``.
 """
 
 from __future__ import annotations
@@ -10,140 +11,50 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from hypothesis import strategies as st
-from oracle.elicitations import answers, requests, results, written
+
+from oracle.content import (
+    COUNTS,
+    EXTENSIONS,
+    FLAGS,
+    JSON,
+    OBJECTS,
+    REFERENCES,
+    ROLES,
+    TEXT,
+    WORDS,
+    Payload,
+    attachment_parts,
+    members,
+    message,
+    messages,
+    often,
+    part,
+    parts,
+    text_part_forms,
+    text_parts,
+)
+from oracle.elicitations import requests, results, written
 
 __all__ = [
     "EXTENSIONS",
     "JSON",
     "OBJECTS",
     "PAYLOADS",
+    "REFERENCES",
     "ROLES",
+    "SESSION",
     "TEXT",
     "WORDS",
+    "Payload",
     "attachment_parts",
+    "elicitation_pairs",
     "full_event",
     "message",
     "messages",
+    "often",
     "parts",
     "text_parts",
 ]
-
-Json = Any
-Payload = dict[str, Any]
-
-#: Strings: short, with the odd letter that is not ASCII, and never a lone surrogate.
-TEXT = st.sampled_from(["", "a", "b", "héé\u2028", "\U0001f600", "a b\n"]) | st.text(
-    st.characters(exclude_categories=["Cs"]), max_size=6
-)
-WORDS = st.sampled_from(["a", "b", "run", "x-1", "ß", "0"]) | TEXT.filter(bool)
-COUNTS = st.sampled_from([0, 1, 2, 7, 10**12])
-NUMBERS = st.sampled_from([0, 1, -1, 1.0, 0.5, 1e300, 2**53 + 1, 10**30]) | st.integers(-9, 9)
-#: JSON values, with those among them that some parser takes for one another.
-JSON: st.SearchStrategy[Json] = st.recursive(
-    st.none() | st.booleans() | NUMBERS | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
-    max_leaves=5,
-)
-OBJECTS = st.dictionaries(WORDS, JSON, max_size=3)
-ROLES = ("system", "developer", "user", "assistant", "tool")
-EXTENSIONS = st.dictionaries(
-    st.sampled_from(["com.example", "org.acme.x-1_y", "A.b.C9"]), JSON, min_size=1, max_size=2
-)
-FLAGS = st.booleans()
-
-
-def members(required: Mapping[str, Any], optional: Optional[Mapping[str, Any]] = None) -> Any:
-    """Return objects with these members; a value that is no strategy is constant."""
-    return st.fixed_dictionaries(
-        {name: _strategy(value) for name, value in required.items()},
-        optional={name: _strategy(value) for name, value in (optional or {}).items()},
-    )
-
-
-def _strategy(value: Any) -> st.SearchStrategy[Any]:
-    return value if isinstance(value, st.SearchStrategy) else st.just(value)
-
-
-# --- content --------------------------------------------------------------------------------------
-
-CATEGORIES = st.sampled_from(["text", "images", "files", "reasoning", "skills"])
-MEDIA = st.sampled_from(
-    ["image/png", "image/svg+xml", "audio/wav", "video/mp4", "application/pdf", "application/jsonl"]
-)
-REFERENCES = ("ref-1", "ref-2")
-_MEASURES = {"size": COUNTS, "sha256": st.sampled_from(["0" * 64, "9af" + "c" * 61])}
-_GAP = members({"reason": WORDS}, {"path": WORDS})
-_OWN = {"category": CATEGORIES, "synthesized": FLAGS}
-
-
-def _text(identity: str) -> tuple[st.SearchStrategy[Payload], st.SearchStrategy[Payload]]:
-    base = {"id": identity, "kind": "text", "mediaType": "text/plain"}
-    body = members({**base, "selection": "body", "text": TEXT}, _OWN)
-    return body, _withheld(base)
-
-
-def _withheld(base: Mapping[str, Any]) -> st.SearchStrategy[Payload]:
-    gap = members({**base, "selection": "body", "gap": _GAP}, {**_OWN, **_MEASURES})
-    hidden = st.sampled_from(["metadata", "omit"])
-    return gap | members({**base, "selection": hidden}, {**_OWN, **_MEASURES})
-
-
-def _attachment(identity: str) -> st.SearchStrategy[Payload]:
-    base = {"id": identity, "kind": "attachment", "mediaType": MEDIA}
-    body = {"ref": st.sampled_from(REFERENCES)}
-    whole = members({**base, "selection": "body", "body": members(body)}, _OWN)
-    return whole | _withheld(base)
-
-
-def _often(common: Any, rare: Any) -> Any:
-    """Draw from ``common`` three times out of four; shrinks to it."""
-    return st.sampled_from([True, True, True, False]).flatmap(lambda one: common if one else rare)
-
-
-def part(identity: str) -> st.SearchStrategy[Payload]:
-    """Return parts of this id: mostly text with its body."""
-    body, withheld = _text(identity)
-    return _often(body, withheld | _attachment(identity))
-
-
-def attachment_parts(identity: str) -> st.SearchStrategy[Payload]:
-    """Return parts of this id that stand for something other than text."""
-    return _attachment(identity)
-
-
-def text_parts(prefix: str, *, body: bool = False, max_size: int = 2) -> Any:
-    """Return lists of text parts, all with their bodies, or (now and then) without."""
-
-    def one(identity: str) -> st.SearchStrategy[Payload]:
-        whole, withheld = _text(identity)
-        return whole if body else _often(whole, withheld)
-
-    return _numbered(prefix, one, max_size)
-
-
-def parts(prefix: str, max_size: int = 2) -> Any:
-    """Return lists of parts, each with an id of its own."""
-    return _numbered(prefix, part, max_size)
-
-
-def message(identity: str, roles: Sequence[str] = ROLES) -> st.SearchStrategy[Payload]:
-    """Return messages of this id; the ids of their parts begin with it."""
-    return members(
-        {"id": identity, "role": st.sampled_from(roles), "parts": parts(f"{identity}-p")},
-        {"synthesized": FLAGS},
-    )
-
-
-def messages(prefix: str = "m", roles: Sequence[str] = ROLES, max_size: int = 3) -> Any:
-    """Return lists of messages, each with an id of its own."""
-    return _numbered(prefix, lambda identity: message(identity, roles), max_size)
-
-
-def _numbered(prefix: str, one: Any, max_size: int) -> Any:
-    return st.integers(0, max_size).flatmap(
-        lambda size: st.tuples(*(one(f"{prefix}{number}") for number in range(size))).map(list)
-    )
-
 
 # --- objects that several events share ------------------------------------------------------------
 
@@ -199,7 +110,7 @@ def _usage(kind: str, scope: str, provenance: Sequence[str]) -> st.SearchStrateg
             "provenance": st.sampled_from(provenance),
         },
         {
-            **{name: COUNTS for name in tokens},
+            **dict.fromkeys(tokens, COUNTS),
             "cost": members({"amount": PRICES, "currency": CURRENCIES, "basis": bases}),
         },
     )
@@ -217,8 +128,8 @@ _REMOTE = st.sampled_from(["http", "sse"])
 CONNECTIONS = (
     members({"transport": _REMOTE, "url": st.sampled_from(["https://a.example/x", "http://b"])})
     | members({"transport": _REMOTE, "gaps": _gap_list("url")})
-    | members({"transport": "stdio", "command": WORDS, "args": st.lists(TEXT, max_size=2)}).flatmap(
-        lambda base: members(base, {}) if False else members({**base, "cwd": WORDS})
+    | members(
+        {"transport": "stdio", "command": WORDS, "args": st.lists(TEXT, max_size=2), "cwd": WORDS}
     )
     | members({"transport": "stdio", "command": WORDS, "gaps": _gap_list("args", "cwd")})
     | members({"transport": "_pipe", "addressForm": WORDS, "address": WORDS})
@@ -233,7 +144,7 @@ MCP = members(
     }
 )
 TOOL_BASE = {"name": WORDS, "input": OBJECTS}
-TOOLS = _often(
+TOOLS = often(
     members({**TOOL_BASE, "origin": "native"}, {"kind": WORDS}),
     members({**TOOL_BASE, "origin": "mcp", "mcp": MCP}, {"kind": WORDS}),
 )
@@ -248,6 +159,7 @@ CHANGE = {
     "summary": WORDS,
 }
 OPERATIONS = st.sampled_from(["create", "update", "remove"])
+MODES = st.sampled_from(["form", "form", "url"])
 OUTCOMES = ("ok", "error", "denied", "cancelled", "timeout")
 
 
@@ -357,25 +269,37 @@ def _workspace(kinds: Mapping[str, Any]) -> st.SearchStrategy[Payload]:
 
 @st.composite
 def _elicitation_request(draw: st.DrawFn) -> Payload:
-    mode = draw(st.sampled_from(["form", "form", "url"]))
+    mode = draw(MODES)
     text = written(draw(requests(mode)))
     return {"elicitation": {"server": "s", "mode": mode, **_selected(draw, "request", text)}}
 
 
 @st.composite
-def _elicitation_result(draw: st.DrawFn) -> Payload:
-    mode = draw(st.sampled_from(["form", "form", "url"]))
+def elicitation_pairs(draw: st.DrawFn) -> tuple[Payload, Payload]:
+    """Return the payload of an elicitation's request, and that of its result, which belong together.
+
+    The result's parent is the event ``asked-1``; the request is always there in full.
+    """
+    mode = draw(MODES)
     asked = draw(requests(mode))
-    result = draw(results(asked, answers))
+    result = draw(results(asked))
+    request = {"id": "request-part", "kind": "text", "mediaType": "text/plain", "selection": "body"}
     elicitation = {"server": "s", "mode": mode, "action": result["action"]}
-    return {
-        "elicitation": {**elicitation, **_selected(draw, "result", written(result))},
-        "parentEventId": "asked-1",
-    }
+    selected = _selected(draw, "result", written(result))
+    return (
+        {
+            "elicitation": {
+                "server": "s",
+                "mode": mode,
+                "request": {**request, "text": written(asked)},
+            }
+        },
+        {"elicitation": {**elicitation, **selected}, "parentEventId": "asked-1"},
+    )
 
 
 def _selected(draw: st.DrawFn, name: str, text: str) -> Payload:
-    body, withheld = _text(f"{name}-part")
+    body, withheld = text_part_forms(f"{name}-part")
     how = draw(st.sampled_from(["body"] * 6 + ["withheld", "absent"]))
     if how == "absent":
         return {}
@@ -408,9 +332,7 @@ PAYLOADS: dict[str, st.SearchStrategy[Payload]] = {
     ),
     "turn.finish.before": _event(_turn_over(), _TURN_EXTRAS, items=False),
     "turn.end": _event(_turn_over(), _TURN_EXTRAS, items=False)
-    | _event(
-        {**_turn_over(), "outcome": "failed"}, {**_TURN_EXTRAS, "error": ERROR}, items=False
-    ),
+    | _event({**_turn_over(), "outcome": "failed"}, {**_TURN_EXTRAS, "error": ERROR}, items=False),
     "turn.progress": _event(
         {"turn": TURN, "item": entity("m0"), "delta": message("m0"), "final": FLAGS}
     ),
@@ -474,7 +396,8 @@ PAYLOADS: dict[str, st.SearchStrategy[Payload]] = {
         _event({}), _task({"change": OBJECTS}) | _task({"change": OBJECTS, "prior": OBJECTS})
     ),
     "task.change.after": _merged(
-        _event({}), _task({"change": members({"done": True}), "prior": members({}, {"done": False})})
+        _event({}),
+        _task({"change": members({"done": True}), "prior": members({}, {"done": False})}),
     ),
     "user.attention": _event(
         {
@@ -484,7 +407,7 @@ PAYLOADS: dict[str, st.SearchStrategy[Payload]] = {
         }
     ),
     "user.elicitation.request": _merged(_event({}), _elicitation_request()),
-    "user.elicitation.result": _merged(_event({}), _elicitation_result()),
+    "user.elicitation.result": _merged(_event({}), elicitation_pairs().map(lambda pair: pair[1])),
     "user.message.inbound": _event(
         {
             "message": members(
@@ -497,12 +420,14 @@ PAYLOADS: dict[str, st.SearchStrategy[Payload]] = {
     ),
     "workspace.change.before": _merged(
         _event({}),
-        _workspace({"change": WORKSPACES}) | _workspace({"change": WORKSPACES, "prior": WORKSPACES}),
+        _workspace({"change": WORKSPACES})
+        | _workspace({"change": WORKSPACES, "prior": WORKSPACES}),
     ),
     "workspace.change.after": _merged(
         _event({}),
-        _workspace({"change": members({"cwd": "/new"}), "prior": members({}, {"cwd": "/old"})})
-        .filter(lambda event: event["workspace"]["prior"]),
+        _workspace(
+            {"change": members({"cwd": "/new"}), "prior": members({}, {"cwd": "/old"})}
+        ).filter(lambda event: event["workspace"]["prior"]),
     ),
     "file.changed": _event(
         {
