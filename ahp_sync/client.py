@@ -170,6 +170,8 @@ class Client(Hooks):
         try:
             if not isinstance(payload, Mapping):
                 raise InvalidEvent("$", f"a {type(payload).__name__}", "a mapping of members")
+            if event_type == "session.start":
+                payload = {"manifest": self.manifest(), **payload}
             common = {
                 "session": session_object(session),
                 "turn": turn,

@@ -252,9 +252,7 @@ def _backend(raw: Mapping[str, Any]) -> Backend:
     )
 
 
-def read_subscriptions(
-    backend: str, raw: Sequence[Mapping[str, Any]]
-) -> tuple[Subscription, ...]:
+def read_subscriptions(backend: str, raw: Sequence[Mapping[str, Any]]) -> tuple[Subscription, ...]:
     """Return a backend's list of subscriptions, which was checked before, as values."""
     return tuple(_subscription(backend, index, one) for index, one in enumerate(raw))
 

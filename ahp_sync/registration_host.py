@@ -1,4 +1,4 @@
-"""What of a registration one host can't serve: its events, its policy, its needs (R-REG-02, 09, 10).
+"""What of a registration a host can't serve: events, policy, needs (R-REG-02, R-REG-09, R-REG-10).
 
 A registration is checked against the protocol when it is loaded, and against the host's own
 declaration here, before anything is started or sent (R-ROLE-02).
@@ -109,15 +109,14 @@ def _unmet(
     grant.check(event_type)
     declared = capabilities.intercept.get(event_type)
     if declared is None or not grant.narrows(declared):
-        needed = ", ".join(grant.names) or "to be asked"
-        yield f"a host that grants less than is needed at {event_type}", f"one that grants {needed}"
+        needed = f"grants {', '.join(grant.names)}" if grant.names else "has backends asked"
+        yield f"a host that grants less than is needed at {event_type}", f"one that {needed}"
     if not any(_may_intercept(backend, event_type) for backend in backends):
         yield f"no interceptor of {event_type}", "one, as what it needs was named"
 
 
 def _may_intercept(backend: Backend, event_type: str) -> bool:
     return backend.is_discovered or any(
-        subscription.mode is Mode.INTERCEPT
-        and EVENTS[event_type] in (event for name in subscription.selectors for event in named(name))
+        subscription.mode is Mode.INTERCEPT and event_type in subscription.events
         for subscription in backend.subscriptions
     )

@@ -5,11 +5,19 @@ from __future__ import annotations
 import logging
 import threading
 from functools import partial
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Collection, Mapping, Optional, Sequence
 
-from ahp_sync.budget import LONGEST_WAIT, Budget
+from ahp_sync.budget import LONGEST_WAIT, Budget, BudgetEnded
+from ahp_sync.capabilities import Capabilities
 from ahp_sync.chain import Route
 from ahp_sync.delivery import Delivery
+from ahp_sync.discovery import (
+    SECONDS,
+    AuthorizeConfiguration,
+    ConfigurationDiagnostic,
+    Discovered,
+    Discovery,
+)
 from ahp_sync.errors import ClientClosed
 from ahp_sync.protocol.events import Mode
 from ahp_sync.protocol.lineage import Lineage
@@ -30,6 +38,9 @@ class Runtime:
 
     :param transports: every backend's transport.
     :param owned: those of them that are closed with the client; injected ones are not.
+    :param capabilities: what the host declares, for what discovered backends subscribe to;
+        ``authorize_configuration``, ``required`` and ``discovery_seconds`` are as for
+        :class:`Discovery`.
     """
 
     def __init__(
@@ -40,12 +51,30 @@ class Runtime:
         *,
         retry: RetryPolicy,
         max_workers: int,
+        capabilities: Optional[Capabilities] = None,
+        authorize_configuration: Optional[AuthorizeConfiguration] = None,
+        required: Collection[str] = (),
+        discovery_seconds: float = SECONDS,
     ) -> None:
         self._owned = owned
         self._executor = DeliveryExecutor(max_workers)
         self.delivery = Delivery(self._executor, retry)
         self.lineage = Lineage()
-        self._routes = _routes(registration, transports)
+        self._registration = registration
+        self._transports = transports
+        self._routes = _routes(registration, transports, _NOTHING)
+        discovered = [backend for backend in registration.backends if backend.is_discovered]
+        self._discovery = Discovery(
+            discovered,
+            transports,
+            owned,
+            capabilities=capabilities or Capabilities(),
+            authorize=authorize_configuration,
+            required=required,
+            seconds=discovery_seconds,
+        )
+        #: Whether there are backends whose subscriptions are not known; see :meth:`discover`.
+        self.undiscovered = bool(discovered)
         # Re-entrant: a finalizer that closes a forgotten client may run inside a locked section.
         self._lock = threading.RLock()
         self._calls: set[Budget] = set()
@@ -54,8 +83,35 @@ class Runtime:
         self._done = threading.Event()
 
     def routes(self, mode: Mode, event_type: str) -> Sequence[Route]:
-        """Return the subscriptions for an event type, in registration order (R-SET-01)."""
+        """Return the subscriptions for an event type, in registration order (R-SET-01).
+
+        Those of discovered backends are among them once :meth:`discover` has returned True.
+        """
         return self._routes.get((mode, event_type), ())
+
+    def discover(self, budget: Budget) -> bool:
+        """Learn what the backends subscribe to that the registration says nothing of (R-DISC-01).
+
+        Returns whether it is known; False if ``budget``, of a call that was admitted, ended first:
+        the call is then interrupted or expired, and must never be taken for permitted. Costs
+        nothing once it is known.
+        """
+        if self.undiscovered:
+            try:
+                found = self._discovery.wait(budget)
+            except BudgetEnded:
+                if not budget.ended:
+                    budget.cancel()  # the client was closed: whatever asks must notice
+                return False
+            self._routes = _routes(self._registration, self._transports, found)
+            self.undiscovered = False
+        return True
+
+    @property
+    def configuration_diagnostics(self) -> tuple[ConfigurationDiagnostic, ...]:
+        """Why discovered backends are not used; () as long as it is not known."""
+        found = self._discovery.found
+        return () if found is None else found.diagnostics
 
     def admit(self, call: Budget) -> None:
         """Count a call in, so that closing cancels it. Raises :class:`ClientClosed`."""
@@ -86,7 +142,9 @@ class Runtime:
         try:
             for call in calls:
                 call.cancel()
+            self._discovery.call_off()
             _side_by_side([partial(_close, transport, budget) for transport in self._owned], budget)
+            self._discovery.join(budget)
             self._executor.shutdown(cancel_futures=True, timeout=budget.remaining())
             self._done.set()
         finally:
@@ -108,16 +166,19 @@ def _close(transport: Transport, budget: Budget) -> None:
         _log.error("a transport was not closed: %s", type(error).__name__)
 
 
+_NOTHING = Discovered({}, {}, ())
+
+
 def _routes(
-    registration: Registration, transports: Mapping[str, Transport]
-) -> dict[tuple[Mode, str], tuple[Route, ...]]:
-    routes: dict[tuple[Mode, str], tuple[Route, ...]] = {}
+    registration: Registration, transports: Mapping[str, Transport], found: Discovered
+) -> Mapping[tuple[Mode, str], Sequence[Route]]:
+    routes: dict[tuple[Mode, str], list[Route]] = {}
     for backend in registration.backends:
-        for subscription in backend.subscriptions:
-            route = Route(subscription, transports[backend.id])
+        transport = found.stand_ins.get(backend.id) or transports[backend.id]
+        for subscription in backend.subscriptions or found.subscriptions.get(backend.id, ()):
+            route = Route(subscription, transport)
             for event in subscription.events:
-                key = (subscription.mode, event)
-                routes[key] = (*routes.get(key, ()), route)
+                routes.setdefault((subscription.mode, event), []).append(route)
     return routes
 
 

@@ -1,6 +1,6 @@
 """Run the benchmarks and print one table: ``python -m benchmarks [NAME …]``.
 
-Names: latency, overshoot, load, close, startup, memory. Exits with 1 if a bound is missed. The
+Names: latency, chain, validation, overshoot, load, close, startup, memory. Exits with 1 if a bound is missed. The
 machine should be idle: the bounds are meant for that.
 """
 
@@ -11,7 +11,7 @@ import sys
 
 from benchmarks.table import Row
 
-NAMES = ("latency", "overshoot", "load", "close", "startup", "memory")
+NAMES = ("latency", "chain", "validation", "overshoot", "load", "close", "startup", "memory")
 
 
 def main() -> int:

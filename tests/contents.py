@@ -104,7 +104,7 @@ def events(draw: st.DrawFn, event_type: Optional[str] = None) -> Json:
     return event
 
 
-def numbered(value: Any) -> Any:
+def numbered(value: Any, word: str = CANARY) -> Any:
     """Return a copy with a number after each canary, so that each can be told from the others."""
     counter = itertools.count(1)
 
@@ -113,7 +113,7 @@ def numbered(value: Any) -> Any:
             return {name: copy(inner) for name, inner in value.items()}
         if isinstance(value, list):
             return [copy(inner) for inner in value]
-        return f"{CANARY}-{next(counter)}." if value == CANARY else value
+        return f"{word}-{next(counter)}." if value == CANARY else value
 
     return copy(value)
 

@@ -55,14 +55,14 @@ def shown(entries: List, content: ContentSelection = HIDDEN) -> List:
 
 @st.composite
 def edits(draw: st.DrawFn, view: List) -> List:
-    """Return what a backend makes of a list: entries as they were, changed, new, and in any order."""
+    """Return what a backend makes of a list: entries as they were or changed, in any order."""
     value: List = []
     for entry in draw(st.lists(st.sampled_from(view), max_size=5) if view else st.just([])):
         new = copy.deepcopy(entry)
         change = draw(st.sampled_from(["none", "none", "part", "drop", "role", "id", "text"]))
         content = new.get("parts", [new])
         if change == "part" and "parts" in new:
-            content.append(numbered(draw(parts())))
+            content.append(numbered(draw(parts()), "written"))
         elif change == "drop" and "parts" in new and content:
             content.pop(draw(st.integers(0, len(content) - 1)))
         elif change == "role" and "parts" in new:

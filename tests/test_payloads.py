@@ -9,7 +9,6 @@ from inprocess import Backend, observe
 
 from ahp_sync import Client, InvalidEvent, Outcome
 from ahp_sync.protocol.events import EVENTS
-from ahp_sync.protocol.payloads import manifest
 
 Call = Callable[..., Outcome]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Optional
 
 import pytest
 
@@ -116,7 +117,13 @@ def test_http_backend() -> None:
                 Subscription(
                     backend="com.acme.guard",
                     index=0,
-                    events=frozenset({"tool.before"}),
+                    selectors=("tool.*",),
+                    events=frozenset(
+                        {
+                            *("tool.before", "tool.after", "tool.permission.request"),
+                            "tool.batch.after",
+                        }
+                    ),
                     mode=Mode.INTERCEPT,
                     timeout_ms=800,
                     policy=FailurePolicy.FAIL_CLOSED,
@@ -126,6 +133,7 @@ def test_http_backend() -> None:
                 Subscription(
                     backend="com.acme.guard",
                     index=1,
+                    selectors=("session.*", "tool.after"),
                     events=frozenset({"session.start", "session.end", "tool.after"}),
                     mode=Mode.OBSERVE,
                     timeout_ms=None,
@@ -239,21 +247,35 @@ def test_display_url(url: str, shown: str) -> None:
     assert HttpEndpoint(url).display_url == shown
 
 
+def test_a_backend_without_subscriptions_is_discovered() -> None:
+    """It is asked for them at run time; one that has some is not (R-DISC-01)."""
+    document = change(http_document(), "hooks.0.subscriptions", ...)
+    (discovered,) = Registration.load(document).backends
+    (explicit,) = Registration.load(http_document()).backends
+    assert (discovered.subscriptions, discovered.is_discovered) == ((), True)
+    assert not explicit.is_discovered
+
+
 @pytest.mark.parametrize(
-    "extra",
+    ("extra", "scope", "disableable"),
     [
-        {"scope": "managed", "disableable": False},
-        {"scope": "project", "disableable": True},
-        {"scope": "user"},
-        {"filters": {"toolKinds": ["shell"], "paths": ["/a", "/b"]}},
-        {"filters": {}},
+        ({"scope": "managed", "disableable": False}, "managed", False),
+        ({"scope": "project", "disableable": True}, "project", True),
+        ({"scope": "user"}, "user", None),
+        ({"filters": {"toolKinds": ["shell"], "paths": ["/a", "/b"]}}, None, None),
+        ({"filters": {}}, None, None),
     ],
 )
-def test_scope_and_filters(extra: Document) -> None:
-    """Every scope is served, as nothing here can be disabled; filters are hints (R-REG-08, 09)."""
+def test_scope_and_filters(
+    extra: Document, scope: Optional[str], disableable: Optional[bool]
+) -> None:
+    """Scopes are kept for the host to judge, filters are hints (R-REG-08, R-REG-09)."""
     document = http_document()
     document["hooks"][0]["subscriptions"][0].update(extra)
-    assert Registration.load(document) == Registration.load(http_document())
+    subscription = Registration.load(document).backends[0].subscriptions[0]
+    (plain, _) = Registration.load(http_document()).backends[0].subscriptions
+    assert (subscription.scope, subscription.disableable) == (scope, disableable)
+    assert replace(subscription, scope=None, disableable=None) == plain
 
 
 def test_unknown_members_are_ignored_with_a_warning_each(caplog: pytest.LogCaptureFixture) -> None:
@@ -369,8 +391,7 @@ HTTP_REFUSALS = [
     (f"{AUTHENTICATION}.client_secret", "secret", "a string", "no literal credential"),
     (f"{AUTHENTICATION}.apiKey", "secret", "a string", "no literal credential"),
     (f"{AUTHENTICATION}.PASSWORD", "secret", "a string", "no literal credential"),
-    ("hooks.0.subscriptions", ..., "nothing", "a list of at least one subscription (asking"),
-    ("hooks.0.subscriptions", None, "null", "a list of at least one subscription (asking"),
+    ("hooks.0.subscriptions", None, "null", "a list of at least one subscription, or no such"),
     ("hooks.0.subscriptions", [], "an empty list", "a list of at least one subscription"),
     (INTERCEPTOR, None, "null", "a subscription object"),
     (f"{INTERCEPTOR}.mode", ..., "nothing", '"intercept" or "observe"'),
@@ -401,14 +422,31 @@ HTTP_REFUSALS = [
     (f"{INTERCEPTOR}.events", [], "an empty list", "a list of at least one event name"),
     (f"{INTERCEPTOR}.events", "tool.before", "a string", "a list of at least one event name"),
     (f"{INTERCEPTOR}.events.0", 1, "1", "an event name"),
-    (f"{INTERCEPTOR}.events.0", "tool.befor", '"tool.befor" (no such event)', "one of tool.before"),
-    (f"{INTERCEPTOR}.events.0", "tool.after", '"tool.after" (not served in intercept', "one of"),
-    (f"{INTERCEPTOR}.events.0", "turn.start", '"turn.start" (not served in intercept', "one of"),
-    (f"{INTERCEPTOR}.events.0", "session.*", '"session.*" (not served in intercept', "one of"),
+    (
+        f"{INTERCEPTOR}.events.0",
+        "tool.befor",
+        '"tool.befor" (no such event)',
+        "one of session.start",
+    ),
+    (
+        f"{INTERCEPTOR}.events.0",
+        "tool.progress",
+        '"tool.progress" (can only be observed)',
+        "one of",
+    ),
     (f"{INTERCEPTOR}.events.0", "session.end", '"session.end" (can only be observed)', "one of"),
+    (
+        f"{INTERCEPTOR}.events.0",
+        "file.*",
+        '"file.*" (can only be observed)',
+        "one of session.start",
+    ),
+    (f"{INTERCEPTOR}.events.0", "hook.*", '"hook.*" (can only be observed)', "one of"),
     (f"{INTERCEPTOR}.events.0", "unknown.*", '"unknown.*" (no such family of', "one of"),
-    (f"{OBSERVER}.events.0", "turn.end", '"turn.end" (not served in observe mode', "one of"),
-    (f"{OBSERVER}.events.0", "turn.*", '"turn.*" (not served in observe mode', "one of"),
+    (f"{INTERCEPTOR}.events.0", "tool*", '"tool*" (no such event)', "one of"),
+    (f"{INTERCEPTOR}.events.0", "*.before", '"*.before" (no such event)', "one of"),
+    (f"{INTERCEPTOR}.events.0", "Tool.*", '"Tool.*" (no such', "one of"),
+    (f"{OBSERVER}.events.0", "turn.ended", '"turn.ended" (no such event)', "one of"),
     (f"{OBSERVER}.events.0", "user.elicitation.*", '"user.elicitation.*" (no such', "one of"),
     (f"{OBSERVER}.events.0", "tool.after", "", ""),
     (f"{OBSERVER}.timeoutMs", 100, "100", "no timeoutMs in an observe subscription"),
@@ -512,7 +550,7 @@ def test_all_problems_at_once() -> None:
     change(document, URL, "http://guard.example")
     change(document, f"{INTERCEPTOR}.timeoutMs", 0)
     change(document, f"{INTERCEPTOR}.failurePolicy", ...)
-    change(document, f"{OBSERVER}.events", ["*", "turn.end"])
+    change(document, f"{OBSERVER}.events", ["*", "turn.ended"])
     document["hooks"] += [http_document()["hooks"][0] for _ in range(9)]
     for position, backend in enumerate(document["hooks"][2:]):
         backend["id"] = f"com.acme.b{position}"
@@ -527,7 +565,6 @@ def test_all_problems_at_once() -> None:
         "$.hooks[0].subscriptions[1].events[1]",
         "$.hooks[0].transport.url",
         "$.hooks[1].id",
-        "$.hooks[1].subscriptions",
         "$.hooks[1].transport.command",
         "$.hooks[1].transport.lifecycle",
         "$.hooks[10].id",

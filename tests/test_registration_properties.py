@@ -70,6 +70,10 @@ def urls() -> st.SearchStrategy[str]:
     return st.builds("{}{}{}{}".format, base, port, path, query)
 
 
+#: The families none of whose events can be intercepted.
+NO_DECISIONS = {"file.*", "hook.*"}
+
+
 def subscriptions() -> st.SearchStrategy[dict[str, Any]]:
     """Return subscriptions that this version serves."""
     level = st.sampled_from(["body", "metadata", "omit"])
@@ -84,16 +88,15 @@ def subscriptions() -> st.SearchStrategy[dict[str, Any]]:
     content = st.dictionaries(st.text("abc", max_size=5), level).flatmap(
         lambda categories: level.map(lambda default: {**categories, "default": default})
     )
-    observed = ["session.start", "session.end", "tool.before", "tool.after", "tool.*", "*"]
+    wildcards = ["*", *sorted({f"{event.family}.*" for event in EVENTS.values()} - NO_DECISIONS)]
+    asked = [event.name for event in EVENTS.values() if event.interceptable]
     observe = {
-        "events": st.lists(st.sampled_from(observed), min_size=1, unique=True),
+        "events": st.lists(st.sampled_from([*EVENTS, *wildcards]), min_size=1, unique=True),
         "mode": st.just("observe"),
         "content": content,
     }
     intercept = {
-        "events": st.lists(
-            st.sampled_from(["tool.before", "tool.*", "*"]), min_size=1, unique=True
-        ),
+        "events": st.lists(st.sampled_from([*asked, *wildcards]), min_size=1, unique=True),
         "mode": st.just("intercept"),
         "content": content,
         "timeoutMs": st.integers(1, 86_400_000) | st.integers(1, 1000).map(float),
@@ -135,12 +138,12 @@ def backends() -> st.SearchStrategy[dict[str, Any]]:
         "id": st.from_regex(
             r"[A-Za-z][A-Za-z0-9_-]{0,5}(\.[A-Za-z][a-z_-]{0,5}){1,3}", fullmatch=True
         ),
-        "subscriptions": st.lists(subscriptions(), min_size=1, max_size=3),
     }
+    extra = {"subscriptions": st.lists(subscriptions(), min_size=1, max_size=3)}
     bearer = environment_name.map(lambda name: {"type": "bearer", "tokenEnv": name})
     return st.fixed_dictionaries(
-        {**shared, "transport": http}, optional={"authentication": bearer}
-    ) | st.fixed_dictionaries({**shared, "transport": stdio})
+        {**shared, "transport": http}, optional={**extra, "authentication": bearer}
+    ) | st.fixed_dictionaries({**shared, "transport": stdio}, optional=extra)
 
 
 def documents() -> st.SearchStrategy[dict[str, Any]]:
@@ -201,7 +204,7 @@ def test_good_documents_are_loaded(document: dict[str, Any]) -> None:
     ]
     for backend, raw in zip(registration.backends, document["hooks"]):
         assert [subscription.index for subscription in backend.subscriptions] == list(
-            range(len(raw["subscriptions"]))
+            range(len(raw.get("subscriptions", ())))
         )
         assert all(subscription.events <= set(EVENTS) for subscription in backend.subscriptions)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ahp_sync import Registration
 from ahp_sync.cli import console
-from ahp_sync.registration import HttpEndpoint, Problem, Subscription, problems
+from ahp_sync.registration import Backend, HttpEndpoint, Problem, Subscription, problems
 
 __all__ = ["add_to"]
 
@@ -26,7 +26,8 @@ def add_to(commands: Any) -> None:
         "validate",
         help="check a registration (hooks.json) and print everything wrong with it",
         description="Check a registration (hooks.json) and print everything wrong with it, or\n"
-        "what it says. Nothing is started or sent, and no value of a secret is printed.",
+        "what it says. Nothing is started or sent, and no value of a secret is printed. What\n"
+        "a particular host can't serve, only that host can say.",
         epilog=_EPILOG,
     )
     parser.add_argument("file", metavar="FILE", help="the registration")
@@ -54,6 +55,7 @@ def _print_json(file: str, found: list[Problem], warnings: list[str]) -> None:
             for problem in found
         ],
         "warnings": warnings,
+        "discovered": [] if found else [backend.id for backend in _discovered(file)],
     }
     console.say(json.dumps(result, indent=2))
 
@@ -71,6 +73,10 @@ def _print(file: str, found: list[Problem], warnings: list[str]) -> None:
         console.complain(f"warning: {console.safe(warning)}")
 
 
+def _discovered(file: str) -> list[Backend]:
+    return [backend for backend in Registration.load(file).backends if backend.is_discovered]
+
+
 def _describe(registration: Registration) -> None:
     for backend in registration.backends:
         transport = backend.transport
@@ -81,10 +87,12 @@ def _describe(registration: Registration) -> None:
         console.say(f"\n{backend.id}  {console.safe(where)}")
         for subscription in backend.subscriptions:
             console.say(f"  {_summary(subscription)}")
+        if backend.is_discovered:
+            console.say("  asked at run time what it subscribes to (hooks/configuration)")
 
 
 def _summary(subscription: Subscription) -> str:
-    events = ", ".join(sorted(subscription.events))
+    events = ", ".join(map(console.safe, subscription.selectors))
     if subscription.policy is None:
         return f"observe    {events}"
     return f"intercept  {events}  {subscription.timeout_ms} ms, {subscription.policy}"

@@ -31,7 +31,7 @@ def _flow_granted(effect: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
     operation = effect["operation"]
     if operation not in block["operations"]:
         return False
-    return operation != "continue" or block["remainingContinuations"] > 0  # R-CAP-03
+    return operation != "continue" or bool(block["remainingContinuations"] > 0)  # R-CAP-03
 
 
 def _inject_granted(effect: Mapping[str, Any], block: Mapping[str, Any]) -> bool:

@@ -21,6 +21,9 @@ __all__ = ["Lineage", "identity_problem"]
 
 _Key = tuple[str, str]
 
+_BEFORE, _AFTER = _TASK = ("task.change.before", "task.change.after")
+_OWN_ID = "an id that no other part has"
+
 
 class _Event(NamedTuple):
     """What an event id stands for. The task is there for the two task events only."""
@@ -187,9 +190,6 @@ def _event(event: dict[str, Any]) -> _Event:
     return _Event(event["type"], parent)
 
 
-_BEFORE, _AFTER = _TASK = ("task.change.before", "task.change.after")
-
-
 def _other_event(known: _Event, this: _Event) -> Optional[Problem]:
     if known.parent != this.parent:
         return Problem("$.parentEventId", "another parent", "the one that the event's id had first")
@@ -231,18 +231,16 @@ def _content_problem(
     """
     for place, name, content in mentions:
         before = staged.get(name) or known(name)
-        if before is not None:
-            if before.role != content.role:
-                place = place if content.owner is not None else (*place, "role")
-                return Problem(
-                    json_path(place), f"the role {content.role}", f"{before.role}, as its id had"
-                )
-            if content.owner is None:
-                content = before
-            elif before.owner not in (None, content.owner):
-                return Problem(
-                    json_path(place), "a part of another message", "a part id of its own"
-                )
+        if before is not None and before.role != content.role:
+            return Problem(
+                json_path((*place, "role" if content.owner is None else "id")),
+                f"an id with the role {content.role}",
+                f"the role {before.role} that it had before",
+            )
+        if before is not None and content.owner is None:
+            content = before
+        elif before is not None and before.owner not in (None, content.owner):
+            return Problem(json_path((*place, "id")), "a part of another message", _OWN_ID)
         staged[name] = content
     return _ownership_loop(mentions, known, staged)
 
@@ -259,9 +257,7 @@ def _ownership_loop(
         cursor: Optional[str] = name
         while cursor is not None and cursor not in cleared:
             if cursor in above:
-                return Problem(
-                    json_path(place), "content that holds itself", "a part id of its own"
-                )
+                return Problem(json_path((*place, "id")), "content that holds itself", _OWN_ID)
             above.add(cursor)
             owned = staged.get(cursor) or known(cursor)
             cursor = owned.owner if owned is not None else None

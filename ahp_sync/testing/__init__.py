@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, List
 if TYPE_CHECKING:
     from ahp_sync.testing.answers import ANSWERS
     from ahp_sync.testing.asserts import (
+        assert_asks,
         assert_audit,
         assert_denied,
         assert_expired,
         assert_failed_open,
         assert_interrupted,
         assert_proceeds,
+        assert_stopped,
+        assert_supplied,
         assert_synthetic_denial,
     )
     from ahp_sync.testing.audit_log import AuditLog
@@ -44,12 +47,15 @@ __all__ = [
     "ReceivedRequest",
     "StdioBackend",
     "Step",
+    "assert_asks",
     "assert_audit",
     "assert_denied",
     "assert_expired",
     "assert_failed_open",
     "assert_interrupted",
     "assert_proceeds",
+    "assert_stopped",
+    "assert_supplied",
     "assert_synthetic_denial",
     "fault_cases",
     "hooks",

@@ -5,20 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterable, List, Optional
 
 from ahp_sync.failure import GENERIC_REASON
+from ahp_sync.protocol.equality import json_equal
 
 if TYPE_CHECKING:
     from ahp_sync.audit import AuditRecord
     from ahp_sync.outcome import Outcome
 
 __all__ = [
+    "assert_asks",
     "assert_audit",
     "assert_denied",
     "assert_expired",
     "assert_failed_open",
     "assert_interrupted",
     "assert_proceeds",
+    "assert_stopped",
+    "assert_supplied",
     "assert_synthetic_denial",
 ]
+
+
+_ANY = object()
 
 
 def assert_proceeds(outcome: Outcome) -> None:
@@ -39,6 +46,28 @@ def assert_denied(
     _decided(outcome, "deny")
     kind = "a synthetic" if synthetic else "an explicit"
     _that(outcome.synthetic is synthetic, f"{kind} denial", outcome)
+    if reason is not None:
+        _that(outcome.reason == reason, f"the reason {reason!r}", outcome)
+
+
+def assert_asks(outcome: Outcome) -> None:
+    """Assert that the user has to approve first."""
+    __tracebackhide__ = True
+    _decided(outcome, "ask")
+
+
+def assert_supplied(outcome: Outcome, result: Any = _ANY) -> None:
+    """Assert that a backend supplied the result, which is ``result`` if that is given."""
+    __tracebackhide__ = True
+    _decided(outcome, "supplied")
+    if result is not _ANY:
+        _that(json_equal(outcome.result, result), f"the result {result!r}", outcome)
+
+
+def assert_stopped(outcome: Outcome, reason: Optional[str] = None) -> None:
+    """Assert that a backend ended the flow, for ``reason`` if that is given."""
+    __tracebackhide__ = True
+    _decided(outcome, "stop")
     if reason is not None:
         _that(outcome.reason == reason, f"the reason {reason!r}", outcome)
 
@@ -113,7 +142,8 @@ def describe(outcome: Outcome) -> str:
     """Return what matters of an outcome, in a line and one more for each failure."""
     line = (
         f"{_plain(outcome.decision)} (reason={outcome.reason!r}, synthetic={outcome.synthetic}, "
-        f"failed_open={outcome.failed_open})"
+        f"failed_open={outcome.failed_open}, permission={outcome.permission!r}, "
+        f"flow={outcome.flow!r}, candidate={outcome.candidate!r})"
     )
     return line + "".join(f"\n  failure: {failure}" for failure in outcome.failures)
 
@@ -122,7 +152,7 @@ def describe_record(record: AuditRecord) -> str:
     """Return what matters of an audit record, in a line."""
     failure = f" {record.failure_class}/{record.code}" if record.failure_class else ""
     return (
-        f"{_plain(record.kind)} {record.backend}[{record.subscription}] {record.event_type}"
+        f"{_plain(record.kind)} {record.who} {record.event_type}"
         f"{failure}, attempts={record.attempts}, untrusted={dict(record.untrusted)!r}"
     )
 

@@ -36,6 +36,13 @@ def registration() -> dict[str, Any]:
     )
 
 
+def with_discovery() -> dict[str, Any]:
+    """Return a registration with a backend that says itself what it subscribes to."""
+    document = registration()
+    del document["hooks"][1]["subscriptions"]
+    return document
+
+
 @pytest.fixture
 def wrong(tmp_path: Path) -> Path:
     """A registration with three mistakes."""
@@ -62,6 +69,19 @@ def test_a_valid_file_is_described(tmp_path: Path) -> None:
     assert "intercept  tool.before  800 ms, fail-closed\n" in result.stdout
     assert "com.example.local  guard (per_event)\n" in result.stdout
     assert "secret" not in result.stdout
+
+
+def test_discovered_backends_are_named(tmp_path: Path) -> None:
+    """Of a backend without subscriptions it is said that it is asked for them at run time."""
+    path = json_file(tmp_path / "hooks.json", with_discovery())
+    result = ahp_sync("validate", path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.endswith(
+        "com.example.local  guard (per_event)\n"
+        "  asked at run time what it subscribes to (hooks/configuration)\n"
+    )
+    found = json.loads(ahp_sync("validate", path, "--json").stdout)
+    assert (found["valid"], found["discovered"]) == (True, ["com.example.local"])
 
 
 def test_every_problem_is_told_at_once(wrong: Path) -> None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import copy
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any
 
 from jsonschema import Draft202012Validator
+from referencing.exceptions import Unresolvable
 
-__all__ = ["Draw", "resolver"]
+__all__ = ["Draw", "names_in", "resolver"]
 
 Schema = Any
+#: From a reference and the document that it stands in to what it means and where that stands.
 Resolve = Callable[[str, str], tuple[Schema, str]]
 
 STRINGS = (
@@ -80,19 +82,51 @@ def resolver(documents: dict[str, Schema]) -> Resolve:
     return resolve
 
 
-class Draw:
-    """One draw. ``resolve`` is for schemas with references; ``base`` is the document they are in."""
+def names_in(schemas: Iterable[Schema]) -> tuple[str, ...]:
+    """Return the names of all members that the schemas know."""
+    found: set[str] = set()
 
-    def __init__(self, random: Random, resolve: Resolve | None = None, base: str = "") -> None:
+    def walk(schema: Schema) -> None:
+        if isinstance(schema, dict):
+            if isinstance(schema.get("properties"), dict):
+                found.update(schema["properties"])
+            for inner in schema.values():
+                walk(inner)
+        elif isinstance(schema, list):
+            for inner in schema:
+                walk(inner)
+
+    for schema in schemas:
+        walk(schema)
+    return tuple(sorted(found))
+
+
+class Draw:
+    """One draw. ``names`` are likely members, ``resolve`` is for schemas with references."""
+
+    def __init__(
+        self, random: Random, names: tuple[str, ...], resolve: Resolve | None = None
+    ) -> None:
         self.random = random
+        self.names = names
         self.resolve = resolve
-        self.base = base
+
+    def near(self, schema: Schema) -> Any:
+        """Return an instance, a near miss, or whatever."""
+        kind = self.random.random()
+        if kind < 0.04:
+            return self.anything()
+        value = self.instance(schema)
+        if kind < 0.5:
+            for _ in range(self.random.choice([1, 1, 1, 2, 3])):
+                value = self.mutant(value)
+        return value
 
     # --- mostly valid -----------------------------------------------------------------------------
 
     def instance(self, *schemas: Schema) -> Any:
         """Return a value for which all ``schemas`` hold, or nearly so."""
-        rules = list(self._flat(schemas, self.base))
+        rules = list(self._flat(schemas, ""))
         for rule in rules:
             if "const" in rule:
                 return copy.deepcopy(rule["const"])
@@ -109,7 +143,7 @@ class Draw:
             return self._string(rules)
         if kind in ("integer", "number"):
             return self._number(rules, kind)
-        return {"boolean": self.random.random() < 0.5, "null": None}.get(kind, None)
+        return {"boolean": self.random.random() < 0.5, "null": None}.get(kind)
 
     def _flat(self, schemas: tuple[Schema, ...], base: str) -> Iterator[dict[str, Any]]:
         """Yield the schemas without references and alternatives, each with the place it is from."""
@@ -147,35 +181,39 @@ class Draw:
             if not consequences:
                 break
             rules = rules + consequences
-            members = self._members(rules, members)
+            self._follow(rules, consequences, members)
         return members
 
-    def _members(
-        self, rules: list[dict[str, Any]], before: dict[str, Any] | None = None
-    ) -> dict[str, Any]:
-        places: dict[str, list[Schema]] = {}
-        for rule in rules:
-            for name, schema in rule.get("properties", {}).items():
-                places.setdefault(name, []).append(_at(schema, rule["x-base"]))
+    def _members(self, rules: list[dict[str, Any]]) -> dict[str, Any]:
+        places = _places(rules)
         absent = {name for rule in rules for name in _absent(rule)}
         wanted = {name for rule in rules for name in rule.get("required", ())}
-        if before is None:
-            least = max((rule.get("minProperties", 0) for rule in rules), default=0)
-            optional = [name for name in places if name not in wanted | absent]
-            wanted |= {name for name in optional if self.random.random() < 0.3}
-            if len(wanted) < least and optional:
-                wanted.add(self.random.choice(optional))
-        members = {} if before is None else before
-        for name in sorted(wanted - members.keys()):
-            members[name] = self.instance(*places.get(name, ()))
-        for name in list(members):
-            if name in absent:
-                del members[name]
-            elif before is not None and name in places and self._fails(places[name], members[name]):
-                members[name] = self.instance(*reversed(places[name]))
-        if before is None and self.random.random() < 0.2:
+        least = max((rule.get("minProperties", 0) for rule in rules), default=0)
+        optional = [name for name in places if name not in wanted | absent]
+        wanted |= {name for name in optional if self.random.random() < 0.3}
+        if len(wanted) < least and optional:
+            wanted.add(self.random.choice(optional))
+        members = {name: self.instance(*places.get(name, ())) for name in sorted(wanted - absent)}
+        if self.random.random() < 0.2:
             self._add_others(rules, members)
         return members
+
+    def _follow(
+        self,
+        rules: list[dict[str, Any]],
+        consequences: list[dict[str, Any]],
+        members: dict[str, Any],
+    ) -> None:
+        """Change the members to what the consequences of a condition ask for."""
+        places, further = _places(rules), _places(consequences)
+        for name in {name for rule in consequences for name in _absent(rule)}:
+            members.pop(name, None)
+        for name, schemas in further.items():
+            if name in members and self._fails(schemas, members[name]):
+                members[name] = self.instance(*schemas, *places[name])
+        for name in sorted({name for rule in consequences for name in rule.get("required", ())}):
+            if name not in members:
+                members[name] = self.instance(*places.get(name, ()))
 
     def _add_others(self, rules: list[dict[str, Any]], members: dict[str, Any]) -> None:
         others = [rule["additionalProperties"] for rule in rules if "additionalProperties" in rule]
@@ -187,13 +225,14 @@ class Draw:
         if False in others:
             return
         name = self.random.choice([one for one in STRINGS if _fits(one, patterns)] or ["x"])
-        homes = [_at(rule["additionalProperties"], rule["x-base"]) for rule in rules
-                 if "additionalProperties" in rule]
+        homes = [
+            _at(rule["additionalProperties"], rule["x-base"])
+            for rule in rules
+            if "additionalProperties" in rule
+        ]
         members.setdefault(name, self.instance(*homes) if homes else self.anything())
 
-    def _consequences(
-        self, rules: list[dict[str, Any]], value: Any
-    ) -> Iterator[dict[str, Any]]:
+    def _consequences(self, rules: list[dict[str, Any]], value: Any) -> Iterator[dict[str, Any]]:
         for rule in rules:
             if "if" in rule and not rule.get("x-done"):
                 rule["x-done"] = True
@@ -201,10 +240,10 @@ class Draw:
                 yield from self._flat((rule.get(branch, {}),), rule["x-base"])
 
     def _fails(self, schemas: list[Schema], value: Any) -> bool:
-        return any(
-            "$ref" not in str(schema) and not Draft202012Validator(schema).is_valid(value)
-            for schema in schemas
-        )
+        try:
+            return not all(Draft202012Validator(schema).is_valid(value) for schema in schemas)
+        except Unresolvable:
+            return False  # for the bundle's own engine to say
 
     def _array(self, rules: list[dict[str, Any]]) -> list[Any]:
         least = max((rule.get("minItems", 0) for rule in rules), default=0)
@@ -244,8 +283,8 @@ class Draw:
 
     # --- near misses ------------------------------------------------------------------------------
 
-    def mutant(self, value: Any, names: tuple[str, ...], depth: int = 0) -> Any:
-        """Return the value with something changed somewhere in it; ``names`` are likely members."""
+    def mutant(self, value: Any, depth: int = 0) -> Any:
+        """Return the value with something changed somewhere in it."""
         inside = isinstance(value, (dict, list)) and value
         if not inside or self.random.random() < (0.05 if depth == 0 else 0.25):
             return self._spoiled(value)
@@ -254,7 +293,7 @@ class Draw:
             index = self.random.randrange(len(value))
             if action == "inside":
                 return [
-                    self.mutant(one, names, depth + 1) if i == index else one
+                    self.mutant(one, depth + 1) if i == index else one
                     for i, one in enumerate(value)
                 ]
             if action == "drop":
@@ -263,14 +302,11 @@ class Draw:
         changed = dict(value)
         name = self.random.choice(sorted(changed))
         if action == "inside":
-            changed[name] = self.mutant(changed[name], names, depth + 1)
+            changed[name] = self.mutant(changed[name], depth + 1)
             return changed
-        if action != "add":
-            stolen = changed.pop(name)
-        else:
-            stolen = copy.deepcopy(changed[name])
+        stolen = copy.deepcopy(changed[name]) if action == "add" else changed.pop(name)
         if action != "drop":
-            other = self.random.choice(names)
+            other = self.random.choice(self.names)
             changed[other] = self.random.choice([stolen, self.anything(), self.anything()])
         return changed
 
@@ -313,6 +349,15 @@ def _at(schema: Schema, base: str) -> Schema:
     return {**schema, "x-base": schema.get("x-base", base)} if isinstance(schema, dict) else schema
 
 
+def _places(rules: list[dict[str, Any]]) -> dict[str, list[Schema]]:
+    """Return what each member has to be."""
+    places: dict[str, list[Schema]] = {}
+    for rule in rules:
+        for name, schema in rule.get("properties", {}).items():
+            places.setdefault(name, []).append(_at(schema, rule["x-base"]))
+    return places
+
+
 def _absent(rule: dict[str, Any]) -> Iterator[str]:
     """Yield the members that must not be there."""
     for name, schema in rule.get("properties", {}).items():
@@ -325,7 +370,7 @@ def _absent(rule: dict[str, Any]) -> Iterator[str]:
                 yield from one["required"]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _searcher(pattern: str) -> Callable[[str], Any]:
     return re.compile(pattern).search
 

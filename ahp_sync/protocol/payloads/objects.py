@@ -33,6 +33,7 @@ __all__ = [
     "Pricing",
     "SessionInfo",
     "Tool",
+    "ToolOrigin",
     "ToolOutcome",
     "Turn",
     "TurnOutcome",
@@ -153,10 +154,14 @@ class McpTool(TypedDict):
     connection: McpConnection
 
 
+#: Whose tool it is: the host's own, or one of an MCP server.
+ToolOrigin = Literal["native", "mcp"]
+
+
 class _Tool(TypedDict):
     name: str
     input: Json
-    origin: Literal["native", "mcp"]
+    origin: ToolOrigin
 
 
 class Tool(_Tool, total=False):
