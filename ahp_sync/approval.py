@@ -10,7 +10,6 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from ahp_sync.budget import BudgetEnded
 from ahp_sync.failure import OperationalFailure
 from ahp_sync.outcome import Decision
 from ahp_sync.protocol.events import EVENTS
@@ -63,8 +62,9 @@ class HostPolicy:
     def decide(self, state: State, run: Run) -> Decision:
         """Return what becomes of an event that no backend denied or stopped.
 
-        A callback that raises, or answers anything but True, False or None, has refused. Raises
-        ``BudgetEnded`` where the call ended before the answer.
+        A callback that raises, or answers anything but True, False or None, has refused; so has
+        one that no worker was free for. Raises ``BudgetEnded`` where the call ended before the
+        answer.
         """
         effects = EVENTS[state.event["type"]].effects
         asked = state.permission is Permission.ASK
@@ -88,15 +88,27 @@ def _ask(callback: HostCallback, state: State, run: Run) -> Optional[bool]:
         state.permission.value,
         candidate and Candidate(copy.deepcopy(candidate.value), candidate.provenance),
     )
-    name = getattr(callback, "__name__", type(callback).__name__)
     try:
-        answer = run(lambda: callback(proposal))
-    except BudgetEnded:
-        raise
-    except (Exception, OperationalFailure) as error:
-        _log.error("the host's %s failed and so refused: %s", name, type(error).__name__)
+        answer: Optional[bool] = run(lambda: _answer(callback, proposal))
+    except OperationalFailure as failure:
+        _log.error("%s was not asked and so refused: %s", _name(callback), failure.code)
+        return False
+    return answer
+
+
+def _answer(callback: HostCallback, proposal: Proposal) -> Optional[bool]:
+    """Return what the callback says. On a worker: what it raises must not pass for our own."""
+    try:
+        answer = callback(proposal)
+    except BaseException as error:  # SystemExit too: it must not end the host from a worker
+        _log.error("%s failed and so refused: %s", _name(callback), type(error).__name__)
         return False
     if answer is None or isinstance(answer, bool):
         return answer
-    _log.error("the host's %s returned neither a bool nor None and so refused", name)
+    _log.error("%s returned neither a bool nor None and so refused", _name(callback))
     return False
+
+
+def _name(callback: HostCallback) -> str:
+    name = getattr(callback, "__name__", type(callback).__name__)
+    return f"the host's {name}"

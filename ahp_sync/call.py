@@ -9,6 +9,7 @@ from ahp_sync.audit import Auditor, EventAudit
 from ahp_sync.budget import Budget, BudgetEnded
 from ahp_sync.chain import Chain, Interception, Settled, ending
 from ahp_sync.errors import InvalidEvent
+from ahp_sync.failure import OperationalFailure
 from ahp_sync.grants import Grant
 from ahp_sync.observation import Telling, failure_payloads, observe
 from ahp_sync.outcome import Decision, Outcome
@@ -107,12 +108,9 @@ class Call:
             return {}
         try:
             return self._host(lambda: interception.codecs.brought(interception.state))
-        except BudgetEnded:
-            return {}  # the chain will notice
-        except Exception as error:
-            raise InvalidEvent(
-                "$", f"a value that a codec refuses ({error!r})", "another"
-            ) from error
+        except (BudgetEnded, OperationalFailure):  # no time was left for it, or no worker
+            self._give_up()
+            return {}
 
     def _host(self, callback: Callable[[], T]) -> T:
         return self._runtime.delivery.host(callback, self._budget)
@@ -121,13 +119,18 @@ class Call:
         try:
             settled.decision = self._policy.decide(settled.state, self._host)
         except BudgetEnded:
-            pass
+            self._give_up()
         # Whatever was answered, the call may have ended meanwhile (R-ADM-04).
         ended = ending(self._budget)
         if ended is not None:
             settled.decision = ended
         if settled.decision is Decision.DENY:
             audit.host_denial()
+
+    def _give_up(self) -> None:
+        # What is not complete must not be taken for permitted, whyever it is not.
+        if ending(self._budget) is None:
+            self._budget.cancel()
 
     def _tell(self, settled: Settled, audit: EventAudit) -> None:
         event = settled.state.event

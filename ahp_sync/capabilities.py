@@ -7,7 +7,7 @@ not know is refused at once. What the host enforces only it can say (R-CAP-02).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Optional
 
@@ -17,6 +17,7 @@ from ahp_sync.protocol.events import EVENTS, EventType, Mode
 __all__ = ["Capabilities"]
 
 _SCOPES = ("user", "project", "managed")
+_NAMES = ("tool_paths", "content_categories", "correlation_identity_fields")
 _LIMITS = ("maxUploadBytes", "maxContinuations", "minTimeoutMs", "maxTimeoutMs")
 
 
@@ -56,13 +57,14 @@ class Capabilities:
     correlation_identity_fields: tuple[str, ...] = ("id", "session.id", "turn.id", "call.id")
 
     def __post_init__(self) -> None:
+        for attribute in ("intercept", "limits"):
+            if not isinstance(getattr(self, attribute), Mapping):
+                raise TypeError(f"{attribute} must be a mapping, not {getattr(self, attribute)!r}")
         for name, grant in self.intercept.items():
             if not isinstance(grant, Grant):
                 raise TypeError(f"{name}: a Grant is wanted, not {grant!r}")
             grant.check(name)
-        if isinstance(self.observe, str):
-            raise TypeError("observe must be a collection of event names, not one string")
-        observe = frozenset(self.observe)
+        observe = frozenset(_names(self.observe, "observe"))
         for name in observe - EVENTS.keys():
             raise ValueError(f"there is no event {name!r}")
         for name, limit in self.limits.items():
@@ -73,7 +75,9 @@ class Capabilities:
         check_booleans(self, "disableable")
         if self.disableable and "managed" in scopes:
             raise ValueError("a host with disableable hooks can't serve the managed scope")
-        fixed = {
+        fixed: dict[str, Any] = {
+            **{attribute: _names(getattr(self, attribute), attribute) for attribute in _NAMES},
+            "gaps": tuple(_gap(gap) for gap in self.gaps),
             "policy_scopes": scopes,
             "intercept": MappingProxyType(dict(self.intercept)),
             "observe": observe.union(self.intercept),
@@ -103,16 +107,21 @@ class Capabilities:
         assert isinstance(self.observe, frozenset)
         return self.observe
 
-    def granted(self, event_type: str, narrowed: Optional[Grant]) -> Optional[Grant]:
+    def granted(
+        self, event_type: str, narrowed: Optional[Grant], count: Optional[int] = None
+    ) -> Optional[Grant]:
         """Return what a call grants: what is declared, or less; None where nobody may decide.
 
-        Raises :class:`ValueError` where ``narrowed`` grants more than was declared (R-CAP-01).
+        ``count`` is how often the event's turn was continued already, where it tells. Raises
+        :class:`ValueError` where ``narrowed`` grants more than was declared (R-CAP-01).
         """
-        declared = self.intercept.get(event_type)
+        if not (narrowed is None or isinstance(narrowed, Grant)):
+            raise TypeError(f"capabilities must be a Grant, not {type(narrowed).__name__}")
+        # Both are counted before they are compared: what is used up can't be granted again.
+        declared = _counted(self.intercept.get(event_type), count)
+        narrowed = _counted(narrowed, count)
         if narrowed is None:
             return declared
-        if not isinstance(narrowed, Grant):
-            raise TypeError(f"capabilities must be a Grant, not {type(narrowed).__name__}")
         if declared is None or not narrowed.narrows(declared):
             raise ValueError(f"no more than what was declared for {event_type}")
         return narrowed
@@ -142,3 +151,31 @@ class Capabilities:
             },
             "correlationIdentityFields": list(self.correlation_identity_fields),
         }
+
+
+def _counted(grant: Optional[Grant], count: Optional[int]) -> Optional[Grant]:
+    flow = None if grant is None else grant.flow
+    if grant is None or flow is None or flow.continuation_count is not None or count is None:
+        return grant
+    # A JSON reader may have made 2.0 of it, which is the integer 2 to a schema (T-16).
+    return replace(grant, flow=replace(flow, continuation_count=int(count)))
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(f"{what} must be a collection of names, not {value!r}")
+    names = tuple(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{what} must hold strings, not {name!r}")
+    if not all(names) or len(set(names)) != len(names):
+        raise ValueError(f"{what} must hold names, each of them once")
+    return names
+
+
+def _gap(gap: Any) -> tuple[str, str]:
+    if not isinstance(gap, tuple) or [type(word) for word in gap] != [str, str]:
+        raise TypeError(f"a gap must be a path and a reason, not {gap!r}")
+    if not all(gap):
+        raise ValueError("a gap needs a path and a reason")
+    return gap

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
 
@@ -163,6 +162,8 @@ class Client(Hooks):
         """
         if budget is not None and not isinstance(budget, Budget):
             raise TypeError(f"budget must be a Budget, not {type(budget).__name__}")
+        if not (request is None or isinstance(request, Mapping)):
+            raise TypeError(f"request must be an event, not {type(request).__name__}")
         codecs = Codecs(input_codec, result_codec)
         call = Budget.open_ended() if budget is None else budget.child()
         runtime = self._runtime()
@@ -204,15 +205,11 @@ class Client(Hooks):
 
     def _grant(self, event: Json, narrowed: Optional[Grant]) -> Optional[Grant]:
         """Return what this call grants, or None where nobody may decide about the event."""
+        count = event.get("continuationCount")
         try:
-            grant = self._capabilities.granted(event["type"], narrowed)
+            return self._capabilities.granted(event["type"], narrowed, count)
         except ValueError as error:
             raise InvalidEvent("capabilities", "what was not declared", str(error)) from None
-        flow = None if grant is None else grant.flow
-        count = event.get("continuationCount")
-        if grant is None or flow is None or flow.continuation_count is not None or count is None:
-            return grant
-        return replace(grant, flow=replace(flow, continuation_count=count))
 
     def _call(self, runtime: Runtime, budget: Budget) -> Call:
         return Call(

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
+from ahp_sync.errors import InvalidEvent
 from ahp_sync.protocol.effects import refused
 from ahp_sync.settlement import State
 
@@ -32,13 +33,16 @@ class Codecs:
         return self._input is not None or self._result is not None
 
     def brought(self, state: State) -> dict[str, Any]:
-        """Return what they make of the host's own values. Raises what they raise."""
+        """Return what they make of the host's own values.
+
+        Raises :class:`InvalidEvent` for one that they refuse.
+        """
         typed = {}
         tool = state.event.get("tool")
         if self._input is not None and tool is not None:
-            typed["input"] = self._input(copy.deepcopy(tool["input"]))
+            typed["input"] = _own(self._input, tool["input"], "$.tool.input")
         if self._result is not None and state.candidate is not None:
-            typed["result"] = self._result(copy.deepcopy(state.candidate.value))
+            typed["result"] = _own(self._result, state.candidate.value, "state.candidate.value")
         return typed
 
     def decoded(self, before: State, after: State, typed: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -59,9 +63,20 @@ class Codecs:
         return typed
 
 
+# Whatever a host's own code raises: it runs on a worker, where an exit of its own is none.
+
+
+def _own(codec: Codec, value: Any, path: str) -> Any:
+    try:
+        return codec(copy.deepcopy(value))
+    except BaseException as error:
+        found = f"a value that its codec refuses ({type(error).__name__})"
+        raise InvalidEvent(path, found, "one that it takes") from error
+
+
 def _read(codec: Codec, value: Any, what: str) -> Any:
     try:
         return codec(copy.deepcopy(value))
-    except Exception as error:  # whatever a host's own code raises
+    except BaseException as error:
         name = type(error).__name__
         raise refused("refused_by_host", f"the host can't take the {what}: {name}") from None

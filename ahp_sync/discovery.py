@@ -31,10 +31,16 @@ from ahp_sync.inquiry import (
     StandIn,
     Unused,
 )
-from ahp_sync.registration import Backend, Subscription
+from ahp_sync.registration import Backend, Registration, Subscription
 from ahp_sync.transports.base import Transport
 
-__all__ = ["AuthorizeConfiguration", "ConfigurationDiagnostic", "Discovered", "Discovery"]
+__all__ = [
+    "AuthorizeConfiguration",
+    "ConfigurationDiagnostic",
+    "Discovered",
+    "Discovery",
+    "required_backends",
+]
 
 _log = logging.getLogger("ahp_sync")
 
@@ -68,7 +74,6 @@ class _Flight:
         self.results: dict[str, _Result] = {}
         self.over = False
         self.waiting: dict[object, Callable[[], None]] = {}
-        self.threads: list[threading.Thread] = []
 
 
 class Discovery:
@@ -107,7 +112,7 @@ class Discovery:
         self._flight: Optional[_Flight] = None
         self._found: Optional[Discovered] = None
         self._closed = False
-        self._stopped: Sequence[threading.Thread] = ()
+        self._threads: list[threading.Thread] = []
 
     @property
     def found(self) -> Optional[Discovered]:
@@ -135,11 +140,10 @@ class Discovery:
             flight = self._flight
         if flight is not None:
             self._call_off(flight)
-            self._stopped = flight.threads
 
     def join(self, budget: Budget) -> None:
-        """Wait within ``budget`` for the threads of what was called off."""
-        for thread in list(self._stopped):
+        """Wait within ``budget`` for the threads to end, after :meth:`call_off`."""
+        for thread in list(self._threads):
             if thread is not threading.current_thread():
                 thread.join(min(budget.remaining(), LONGEST_WAIT))
 
@@ -188,7 +192,7 @@ class Discovery:
                 inquiry,
             )
         else:
-            flight.threads.append(thread)
+            self._threads.append(thread)
 
     def _watch(self, flight: _Flight, budget: Budget) -> None:
         """Wait until the flight is over, or its time or ``budget`` has ended."""
@@ -290,6 +294,28 @@ class Discovery:
                 subscriptions[backend.id] = (stand_in.subscription,)
                 stand_ins[backend.id] = stand_in
         return Discovered(subscriptions, stand_ins, tuple(diagnostics))
+
+
+def required_backends(
+    require_configuration: Union[bool, Collection[str]], registration: Registration
+) -> frozenset[str]:
+    """Return the ids of the discovered backends that the client's option of this name requires.
+
+    True stands for all of them. An id whose subscriptions the registration itself names may stand
+    in a collection, and has what is asked for. Raises :class:`TypeError`, and :class:`ValueError`
+    for an id that is not registered.
+    """
+    discovered = frozenset(backend.id for backend in registration.backends if backend.is_discovered)
+    if isinstance(require_configuration, bool):
+        return discovered if require_configuration else frozenset()
+    if isinstance(require_configuration, str) or not isinstance(require_configuration, Collection):
+        kind = type(require_configuration).__name__
+        raise TypeError(f"require_configuration must be a boolean or backend ids, not a {kind}")
+    known = {backend.id for backend in registration.backends}
+    for name in require_configuration:
+        if name not in known:
+            raise ValueError(f"require_configuration: the registration has no backend {name!r}")
+    return discovered.intersection(require_configuration)
 
 
 def _log_what_is_missing(found: Discovered) -> None:

@@ -144,20 +144,19 @@ class Guard:
             told = _failed(error)
             self._tell(duration_ms=_ms_since(started), **told, **common)
             raise
-        text, duration = _text(result), _ms_since(started)
-        grant = self._enforced("tool.after", text_only=isinstance(result, str))
+        duration, is_text = _ms_since(started), isinstance(result, str)
         outcome = self._tell(
-            outcome="ok", output=text, duration_ms=duration, capabilities=grant, **common
+            editable=is_text, outcome="ok", output=_text(result), duration_ms=duration, **common
         )
-        if isinstance(result, str) and outcome is not None:
-            return _edited(outcome, result)
+        if is_text and outcome is not None:
+            return _edited(outcome)
         return result
 
-    def _enforced(self, event_type: str, *, text_only: bool = True) -> Optional[Grant]:
+    def _enforced(self, event_type: str, *, editable: bool = True) -> Optional[Grant]:
         """Return what was declared for the event, less what a wrapper can't see to (R-CAP-02).
 
         Without ``on_outcome`` nobody hears of messages, injections and the flow after the tool has
-        run, and only a text can be put in the place of what a tool returned.
+        run, and only a text that the tool returned can be put another in the place of.
         """
         grant = self._grants.get(event_type)
         if grant is None:
@@ -167,16 +166,17 @@ class Guard:
             stops = event_type == "tool.before"
             flow = grant.flow if stops else None
             grant = replace(grant, effects=effects, inject=None, flow=flow)
-        return grant if text_only else replace(grant, modify=None)
+        return grant if editable else replace(grant, modify=None)
 
     def _pass_on(self, outcome: Outcome) -> None:
         if self._on_outcome is not None:
             self._on_outcome(outcome)
 
-    def _tell(self, **after: Any) -> Optional[Outcome]:
+    def _tell(self, *, editable: bool = False, **after: Any) -> Optional[Outcome]:
+        grant = self._enforced("tool.after", editable=editable)
         # The tool has run, or was refused: whatever is wrong with the report must not hide that.
         try:
-            outcome = self._after(budget=self._budget(), **after)
+            outcome = self._after(budget=self._budget(), capabilities=grant, **after)
         except AHPError as error:
             _log.warning("tool.after of %s was not sent: %s", self._name, type(error).__name__)
             return None
@@ -203,13 +203,10 @@ def _text(result: Any) -> Optional[str]:
         return _words(repr, result) or f"<{type(result).__name__}>"
 
 
-def _edited(outcome: Outcome, text: str) -> str:
-    """Return the tool's text as the backends left it; as it was, where that is no longer one."""
-    messages = outcome.event["items"]
-    parts = [part for message in messages for part in message["parts"]]
-    if not parts or any("text" not in part for part in parts):
-        return text if parts else ""
-    return "".join(part["text"] for part in parts)
+def _edited(outcome: Outcome) -> str:
+    """Return the tool's text as the backends left it; what they took out is no text any more."""
+    parts = [part for message in outcome.event["items"] for part in message["parts"]]
+    return "".join(part.get("text", "") for part in parts)
 
 
 def _words(how: Callable[[Any], str], thing: Any) -> str:

@@ -67,13 +67,16 @@ def failure_payloads(failures: Iterable[Failure]) -> Iterable[tuple[Failure, dic
     for failure in failures:
         if failure.policy is not None:
             reason = f"{failure.failure_class.value}/{failure.code}"
-            yield failure, {
-                "failure": {
-                    "backendId": failure.backend,
-                    "reason": reason,
-                    "policy": failure.policy.value,
-                }
-            }
+            yield (
+                failure,
+                {
+                    "failure": {
+                        "backendId": failure.backend,
+                        "reason": reason,
+                        "policy": failure.policy.value,
+                    }
+                },
+            )
 
 
 def _untold(budget: Budget, progress: Progress) -> OperationalFailure:

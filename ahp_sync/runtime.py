@@ -107,6 +107,16 @@ class Runtime:
             self.undiscovered = False
         return True
 
+    def discover_early(self) -> None:
+        """Discover before a call has to wait for it. Raises :class:`ClientClosed`."""
+        if self.undiscovered:
+            call = Budget.open_ended()
+            self.admit(call)
+            try:
+                self.discover(call)
+            finally:
+                self.leave(call)
+
     @property
     def configuration_diagnostics(self) -> tuple[ConfigurationDiagnostic, ...]:
         """Why discovered backends are not used; () as long as it is not known."""

@@ -43,7 +43,7 @@ class Candidate:
         """Return ``params.state.candidate``."""
         if self.provenance is None:
             return {"value": self.value}
-        return {"value": self.value, "provenance": dict(self.provenance)}
+        return {"value": self.value, "provenance": self.provenance}
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,20 @@ class HostState:
     injections: Sequence[Mapping[str, Any]] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as ``params.state``; what is not there is left out (R-CAP-04)."""
-        candidate = None if self.candidate is None else self.candidate.to_json()
+        """Return it as ``params.state``; what is not there is left out (R-CAP-04).
+
+        Nothing is checked: what the host put in stands there, for the schema to judge.
+        """
+        candidate: Any = self.candidate
+        if isinstance(candidate, Candidate):
+            candidate = candidate.to_json()
         state: dict[str, Any] = {"permission": self.permission, "candidate": candidate}
         if self.flow is not None:
             state["flow"] = self.flow
         if self.instructions is not None:
-            state["instructions"] = list(self.instructions)
-        if self.injections:
-            state["injections"] = [dict(effect) for effect in self.injections]
+            state["instructions"] = _listed(self.instructions)
+        if self.injections != ():
+            state["injections"] = _listed(self.injections)
         return state
 
 
@@ -219,6 +224,10 @@ class _Staging:
             denial=self._denial,
             stop=self._stop,
         )
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _stronger(one: Permission, other: Permission) -> Permission:

@@ -1,4 +1,4 @@
-"""Where this library and the official SDK 0.10.1 differ, and why ours stays as it is.
+"""Where this library and the official SDK 0.10.1, or its public scenarios, differ, and why.
 
 A comparison that meets a difference looks it up here by its name, and fails for one that is not
 listed; each listed one is also shown to be there still. ``because`` names the rule in the protocol
@@ -60,6 +60,54 @@ _LISTED = (
         "an answer may deny more than once; the first reason is told",
         "a public fixture calls such an answer invalid; the SDK does as we do",
         "R-ADM-03: several denies are no conflict",
+    ),
+    Difference(
+        "only-what-is-served",
+        "a registration that asks for OAuth, tokenRef, valueRef or an upload is refused as a whole",
+        "the schema takes them",
+        "R-ROLE-02: configuration is refused before use, never silently dropped",
+    ),
+    Difference(
+        "an-id-of-its-own",
+        "two backends of one id are refused",
+        "the schema can't check it; the SDK refuses them later on",
+        "R-REG-04: duplicate backend ids are refused",
+    ),
+    Difference(
+        "a-url-that-can-be-sent",
+        "plain http to other machines, user information, fragments and odd hosts are refused",
+        "the schema takes any URI that begins with http:// or https://",
+        "R-HTTP-05: remote endpoints use https; T-15: userinfo and fragments are to be refused",
+    ),
+    Difference(
+        "bounded-numbers",
+        "a timeoutMs beyond 24 hours, or a number of 2**64 and more, is refused",
+        "any positive integer passes",
+        "R-REG-10: 100 to 30,000 ms should be served, and a host may have limits",
+    ),
+    Difference(
+        "headers-of-the-client",
+        "headers that frame or carry the message can't be registered",
+        "any header name passes",
+        "T-10: refuse framing headers at load",
+    ),
+    Difference(
+        "text-that-can-be-passed-on",
+        "NUL, odd names of variables, and header values that HTTP can't carry are refused at load",
+        "the schema takes any text there",
+        "R-HDR-03: unsafe or non-Latin-1 values fail before anything is sent; R-STD-02",
+    ),
+    Difference(
+        "no-secret-in-a-binding",
+        "a member of a binding that would hold the secret itself is refused",
+        "unknown members pass, whatever they hold",
+        "R-REG-04: bindings never hold literal secrets; T-15: reject or lint locally",
+    ),
+    Difference(
+        "a-family-that-is-there",
+        "a wildcard over a family that nobody knows is refused",
+        "it passes the schema; the SDK refuses it later on",
+        "R-REG-01: unknown.* passes the schema and must be refused for matching nothing",
     ),
 )
 

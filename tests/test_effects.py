@@ -5,36 +5,69 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from answering import (
+    ALLOW,
+    ASK,
+    INTERCEPTED,
+    event_of,
+    go_on,
+    inject,
+    message,
+    modify,
+    note,
+    part,
+    returning,
+    stop,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import JSON, near
 
+from ahp_sync import Flow, Grant, Inject, Modify
 from ahp_sync.budget import Budget, BudgetEnded
 from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.protocol.effects import EFFECTS, admitted_effects
+from ahp_sync.protocol.events import EVENTS
 
 DENY: dict[str, Any] = {"type": "deny", "reason": "no"}
-ADVERTISED = frozenset({"deny"})
+ADVERTISED = Grant(("deny",)).to_json("tool.before")
 
 
-def admitted(*effects: Any, advertised: frozenset[str] = ADVERTISED, **members: Any) -> Any:
+def admitted(*effects: Any, **members: Any) -> Any:
     """Return what is admitted of a result with these effects."""
     result = {"protocolVersion": "draft", "effects": list(effects), **members}
-    return admitted_effects(result, advertised)
+    return admitted_effects(result, "tool.before", ADVERTISED)
 
 
-def refusal(result: Any, advertised: frozenset[str] = ADVERTISED) -> tuple[FailureClass, str]:
+def refusal(
+    result: Any, event_type: str = "tool.before", grant: Grant = Grant(("deny",))
+) -> tuple[FailureClass, str]:
     """Return class and code of the refusal of a result."""
     with pytest.raises(OperationalFailure) as raised:
-        admitted_effects(result, advertised)
+        admitted_effects(result, event_type, grant.to_json(event_type))
     assert not raised.value.retryable
     return raised.value.failure_class, raised.value.code
+
+
+def code(effect: Any, event_type: str, grant: Optional[Grant] = None) -> str:
+    """Return "" for an effect that is admitted, and the code of its refusal for another.
+
+    By default everything is granted that there is.
+    """
+    result = {"protocolVersion": "draft", "effects": [effect]}
+    block = (grant or Grant.whole(event_type)).to_json(event_type)
+    try:
+        assert admitted_effects(result, event_type, block) == (effect,)
+    except OperationalFailure as failure:
+        assert failure.failure_class is FailureClass.EFFECTS
+        return failure.code
+    return ""
 
 
 def test_a_neutral_answer_has_no_effects() -> None:
     """Absent and empty ``effects`` are the same (R-RPC-04)."""
     assert admitted() == ()
-    assert admitted_effects({"protocolVersion": "draft"}, ADVERTISED) == ()
+    assert admitted_effects({"protocolVersion": "draft"}, "tool.before", ADVERTISED) == ()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +147,7 @@ def test_a_result_without_a_version_misses_a_required_field() -> None:
         ({"type": "retry"}, "unknown_effect"),
         ({"type": "com.example.vendor"}, "unknown_effect"),
         ({"type": ""}, "unknown_effect"),
-        *(({"type": name}, "unadvertised_effect") for name in sorted(EFFECTS - {"deny"})),
+        *(({"type": name}, "unadvertised_effect") for name in sorted(set(EFFECTS) - {"deny"})),
         ({"type": "deny"}, "malformed_effect"),
         ({**DENY, "reason": ""}, "malformed_effect"),
         ({**DENY, "reason": None}, "malformed_effect"),
@@ -139,7 +172,8 @@ def test_one_bad_effect_refuses_all(effect: Any, code: str) -> None:
 def test_a_denial_that_was_not_offered_is_refused() -> None:
     """What is admitted depends on the request (R-CAP-01)."""
     result = {"protocolVersion": "draft", "effects": [DENY]}
-    assert refusal(result, frozenset()) == (FailureClass.EFFECTS, "unadvertised_effect")
+    refused = refusal(result, grant=Grant(("message",)))
+    assert refused == (FailureClass.EFFECTS, "unadvertised_effect")
 
 
 def test_the_detail_says_where_and_quotes_nothing() -> None:
@@ -149,7 +183,7 @@ def test_the_detail_says_where_and_quotes_nothing() -> None:
         "effects": [DENY, {**DENY, "code": "a secret", "x": "another secret"}],
     }
     with pytest.raises(OperationalFailure) as raised:
-        admitted_effects(result, ADVERTISED)
+        admitted_effects(result, "tool.before", ADVERTISED)
     assert "effects[1]" in raised.value.detail
     assert "secret" not in str(raised.value)
 
@@ -160,23 +194,43 @@ def test_a_long_list_is_given_up_when_time_is_over() -> None:
     budget.cancel()
     result = {"protocolVersion": "draft", "effects": [DENY] * 20_000}
     with pytest.raises(BudgetEnded):
-        admitted_effects(result, ADVERTISED, budget.check)
+        admitted_effects(result, "tool.before", ADVERTISED, budget.check)
 
 
-@given(st.data())
-def test_any_result_is_admitted_or_an_operational_failure(data: st.DataObject) -> None:
-    """Nothing in a JSON object makes the admission raise anything else."""
-    good = {
-        "protocolVersion": "draft",
-        "effects": [{**DENY, "code": "a.b", "extensions": {"c.d": 1}}, DENY],
-        "extensions": {"e.f": {}},
-    }
-    result = data.draw(st.composite(near)(good) | st.dictionaries(st.text(), JSON))
-    if not isinstance(result, dict):
-        return
-    try:
-        for effect in admitted_effects(result, ADVERTISED):
-            assert effect["type"] == "deny"
-            assert effect["reason"]
-    except OperationalFailure:
-        pass
+# --- what each event may be answered with (section 4) --------------------------------------------
+
+#: One good effect of each kind, by what an event has to have for it.
+EVERYWHERE = note("")
+PLAIN = {"deny": DENY, "allow": ALLOW, "ask": ASK, "inject": inject(message("i", "x"))}
+FLOWS = {"stop": stop(), "continue": go_on("more")}
+VALUES: dict[str, Any] = {
+    "object": {"a": None},
+    "workspace": {"cwd": ""},
+    "messages": [message("m-9", "x")],
+    "text": [part("p-9", "x")],
+    "answers": {"name": "Ada", "tags": ["a"], "n": 1.5, "yes": False},
+    "json": None,
+    "elicitation": {"action": "decline"},
+}
+
+
+@pytest.mark.parametrize("event_type", INTERCEPTED)
+def test_an_event_has_its_own_effects_and_no_others(event_type: str) -> None:
+    """R-EFF-01, R-CAP-01: with everything granted, each effect is admitted where it has a place."""
+    event = EVENTS[event_type]
+    assert code(EVERYWHERE, event_type) == ""
+    for name, effect in PLAIN.items():
+        assert (code(effect, event_type) == "") is (name in event.effects), name
+    for operation, effect in FLOWS.items():
+        assert (code(effect, event_type) == "") is (operation in event.flow), operation
+    value = returning(VALUES[event.returns or "json"])
+    assert (code(value, event_type) == "") is (event.returns is not None)
+    for other in EVENTS.values():
+        if other.target is not None:
+            value = modify(other.target.name, "replace", VALUES[other.target.shape])
+            fits = event.target is not None and event.target[:] == other.target[:] if False else (
+                event.target is not None
+                and (event.target.name, event.target.shape)
+                == (other.target.name, other.target.shape)
+            )
+            assert (code(value, event_type) == "") is fits, other.name

@@ -38,6 +38,10 @@ FORM = {"form"}
 FIXTURES = Path(__file__).parents[2] / "shared" / "conformance" / "fixtures"
 
 
+WITHHELD = deepcopy(ASKED)
+WITHHELD["elicitation"]["request"]["selection"] = "metadata"
+
+
 @pytest.mark.parametrize(
     ("view", "modes", "request_", "expected"),
     [
@@ -48,6 +52,7 @@ FIXTURES = Path(__file__).parents[2] / "shared" / "conformance" / "fixtures"
         (ASKED_URL, {"url"}, None, True),
         (ASKED_URL, {"form"}, None, False),
         (request_event("", selection="metadata"), FORM, None, False),
+        (WITHHELD, FORM, None, False),
         (result_event(accepted(name="A")), FORM, ASKED, True),
         (result_event({"action": "accept"}), FORM, ASKED, True),
         (result_event(accepted(name="A")), {"url"}, ASKED, False),
@@ -179,6 +184,14 @@ def test_each_edit_has_to_fit(effects: list[dict[str, Any]]) -> None:
     """The answers meet the form after every single edit, not only in the end (R-ELI-04)."""
     event = result_event(accepted(name="Ada"))
     assert refusal(lambda: edited(event, ASKED, effects, FORM)).code == "invalid_answer"
+
+
+@pytest.mark.parametrize("name", ["id", "source", "session"])
+def test_edits_need_the_original_request(name: str) -> None:
+    """The form is that of the very request that was answered (R-ELI-04)."""
+    event, effects = result_event(accepted(name="Ada")), [editing("merge", age=40)]
+    assert edited(event, ASKED, effects, FORM) is not None
+    refusal(lambda: edited(event, {**ASKED, name: {"id": "other"}}, effects, FORM))
 
 
 def test_long_lists_of_edits_can_be_stopped() -> None:

@@ -233,14 +233,18 @@ def test_entries_that_look_the_same_pair_up_in_order(
     assert new.host == [host[place] for place in expected]
 
 
-def test_a_changed_double_does_not_take_the_place_of_the_untouched_one() -> None:
+@pytest.mark.parametrize("changed", [0, 1])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_changed_double_does_not_take_the_place_of_the_untouched_one(
+    changed: int, order: int
+) -> None:
     """Entries that are as they were are paired first."""
-    host = [message("m", image("i", "one"), text("t", "1")), message("m", image("i", "two"))]
+    host = [message("m", image("i", word), text("t", word)) for word in ("one", "two")]
     view = shown(host, ContentSelection("metadata", (("text", "body"),)))
-    value = copy.deepcopy([view[1], view[0]])
-    value[1]["parts"][1]["text"] = "new"
-    new = merged("replace", value, view, host)
-    assert new.host == [host[1], message("m", image("i", "one"), text("t", "new"))]
+    value, expected = copy.deepcopy(view), copy.deepcopy(host)
+    for entries in (value, expected):
+        entries[changed]["parts"][1]["text"] = "new"
+    assert merged("replace", value[::order], view, host).host == expected[::order]
 
 
 def test_a_relabelled_part_gets_no_content() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ahp_sync.protocol.registration_schema import REGISTRATION
+from ahp_sync.protocol.registration_schema import CONFIGURATION, REGISTRATION
 
+SCHEMAS = pytest.mark.parametrize("root", [REGISTRATION, CONFIGURATION], ids=["file", "answer"])
 ASSERTIONS = {"type", "enum", "const", "pattern", "minimum", "maximum", "minItems", "not"}
 
 
@@ -28,23 +29,26 @@ def subschemas(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from subschemas(inner)
 
 
-def test_it_is_a_schema() -> None:
+@SCHEMAS
+def test_it_is_a_schema(root: dict[str, Any]) -> None:
     """The document is valid JSON Schema of the draft that it is used with."""
-    Draft202012Validator.check_schema(REGISTRATION)
+    Draft202012Validator.check_schema(root)
 
 
-def test_every_refusal_can_be_explained() -> None:
+@SCHEMAS
+def test_every_refusal_can_be_explained(root: dict[str, Any]) -> None:
     """Where a value can be wrong or missing, the schema has the words for what is right."""
-    for schema in subschemas(REGISTRATION):
+    for schema in subschemas(root):
         if ASSERTIONS & set(schema):
             assert schema["description"], schema
         for name in schema.get("required", ()):
             assert schema["properties"][name]["description"], name
 
 
-def test_no_alternatives() -> None:
+@SCHEMAS
+def test_no_alternatives(root: dict[str, Any]) -> None:
     """Branches are chosen, not tried, so that each error speaks of the branch that was meant."""
-    for schema in subschemas(REGISTRATION):
+    for schema in subschemas(root):
         assert not {"oneOf", "anyOf", "$ref"} & set(schema)
 
 

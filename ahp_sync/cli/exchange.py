@@ -8,6 +8,8 @@ from typing import Any, Iterator, Optional, Sequence
 from ahp_sync import AuditKind, AuditRecord, Outcome, Registration
 from ahp_sync.cli.console import count, safe
 from ahp_sync.cli.recording import Attempt, Delivery
+from ahp_sync.protocol.edits import at
+from ahp_sync.protocol.events import EVENTS
 from ahp_sync.registration import Backend, HttpEndpoint
 
 __all__ = ["lines", "report"]
@@ -170,10 +172,9 @@ def lines(account: Values) -> Iterator[str]:
     yield f"outcome: {outcome['decision']}{how}, {outcome['elapsed_ms']:.1f} ms"
     if outcome["reason"]:
         yield f"  reason: {safe(outcome['reason'])}"
-    if outcome["permission"] != "none":
-        yield f"  permission: {outcome['permission']}"
-    if outcome["flow"] != "none":
-        yield f"  flow: {outcome['flow']}"
+    for name in ("permission", "flow"):
+        if outcome[name] not in ("none", outcome["decision"]):
+            yield f"  {name}: {outcome[name]}"
     for name in ("messages", "instructions", "injections"):
         for said in outcome[name]:
             yield f"  {name[:-1]}: {_json(said)}"
@@ -183,14 +184,13 @@ def lines(account: Values) -> Iterator[str]:
 
 
 def _edits(account: Values) -> Iterator[str]:
-    """Yield the members of the event that are not as the first interceptor was sent them."""
-    sent = next((d["request"] for d in account["deliveries"] if d["mode"] == "intercept"), None)
-    if sent is None:
+    """Yield what the event's target has become, if an interceptor edited it."""
+    effects = [e for d in account["deliveries"] for e in d["verdict"].get("effects", ())]
+    target = EVENTS[account["event_type"]].target
+    if target is None or not any(effect["type"] == "modify" for effect in effects):
         return
-    before, after = sent["params"]["event"], account["outcome"]["event"]
-    for name, value in after.items():
-        if name in before and before[name] != value:
-            yield f"  now {name}: {_json(value)}"
+    value = at(account["outcome"]["event"], target.path)
+    yield f"  now {'.'.join(target.path)}: {_json(value)}"
 
 
 def _json(value: Any) -> str:

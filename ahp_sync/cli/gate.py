@@ -120,13 +120,13 @@ class _Gate:
         if self._relay.first is not None:  # whatever was decided, somebody wants an end
             self._tell(**_not_run(Decision.INTERRUPTED))
             return 128 + self._relay.first
+        for message in outcome.messages:
+            console.complain(console.safe(message))
         if not outcome.may_execute:
             objection = outcome.reason or f"The decision is {outcome.decision.value!r}."
             console.complain(f"refused: {console.safe(objection)}")
             self._tell(**_not_run(outcome.decision))
             return REFUSED
-        for message in outcome.messages:
-            console.complain(console.safe(message))
         if outcome.failed_open:
             console.complain("warning: a policy backend is unavailable; going on (fail-open)")
         ended = command.run(argv, self._relay)

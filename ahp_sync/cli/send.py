@@ -38,9 +38,9 @@ examples:
 Every effect that the protocol has for the event is offered.
 
 exit code: 0 if the event proceeded or a backend supplied its result, 77 if a
-backend denied or stopped it, 1 if it did not proceed for another reason, such as
-a failure under fail-closed or an approval that is wanted, and 2 for wrong usage
-or configuration
+backend denied or stopped it, 1 if it did not proceed for another reason (a
+failure under fail-closed, say, or an approval that is wanted), and 2 for wrong
+usage or configuration
 """
 
 

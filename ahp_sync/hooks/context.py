@@ -9,7 +9,7 @@ from ahp_sync.hooks.base import Dispatcher
 from ahp_sync.hooks.making import given, stem, texts
 from ahp_sync.hooks.options import CallOptions
 from ahp_sync.outcome import Outcome
-from ahp_sync.protocol.payloads import CompactTrigger, Execution, Message, TextPart
+from ahp_sync.protocol.payloads import CompactTrigger, Message, ResultExecution, TextPart
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -58,7 +58,7 @@ class ContextHooks(Dispatcher):
         summary: Union[str, Sequence[TextPart]],
         removed: Sequence[str] = (),
         items: Optional[Sequence[Message]] = None,
-        execution: Optional[Execution] = None,
+        execution: Optional[ResultExecution] = None,
         tokens_before: Optional[int] = None,
         tokens_after: Optional[int] = None,
         **options: Unpack[CallOptions],

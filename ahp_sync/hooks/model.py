@@ -12,12 +12,13 @@ from ahp_sync.protocol.payloads import (
     Attempt,
     AttemptUsage,
     ErrorInfo,
-    Execution,
+    Executed,
     Json,
     Message,
     Model,
     Part,
     Pricing,
+    ResultExecution,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class ModelHooks(Dispatcher):
         finish_reason: str,
         response: Optional[str] = None,
         items: Optional[Sequence[Message]] = None,
-        execution: Optional[Execution] = None,
+        execution: Optional[ResultExecution] = None,
         usage: Optional[AttemptUsage] = None,
         latency_ms: Optional[float] = None,
         **options: Unpack[CallOptions],
@@ -183,7 +184,7 @@ class ModelHooks(Dispatcher):
         return self._send("model.switch.after", payload, options)
 
 
-_EXECUTED: Execution = {"status": "executed"}
+_EXECUTED: Executed = {"status": "executed"}
 
 
 def _attempt(attempt: Union[str, Attempt]) -> Mapping[str, Any]:

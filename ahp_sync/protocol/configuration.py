@@ -82,10 +82,12 @@ def _check_schema(configuration: dict[str, Any], check: Optional[Callable[[], ob
         if check is not None:
             check()
         for error in validator.iter_errors(subscription):
-            missing = error.validator == "required"
-            place = _place(f"$.configuration.subscriptions[{position}]", error.absolute_path)
-            wanted = error.schema["description"]
-            raise _malformed(place, f"{wanted}, complete" if missing else wanted)
+            path, schema = list(error.absolute_path), error.schema
+            if error.validator == "required":
+                missing = next(name for name in schema["required"] if name not in error.instance)
+                path, schema = [*path, missing], schema["properties"][missing]
+            place = _place(f"$.configuration.subscriptions[{position}]", path)
+            raise _malformed(place, schema["description"])
 
 
 def _check_lists(place: str, subscription: dict[str, Any]) -> None:
@@ -111,9 +113,9 @@ def _selects(selector: str, mode: Mode) -> bool:
 
 def _place(base: str, path: Iterable[Union[str, int]]) -> str:
     """Return a place in the answer, as far as the protocol named it and not the backend."""
-    from ahp_sync.protocol.registration_schema import FILTERS, SUBSCRIPTION_MEMBERS
+    from ahp_sync.protocol.registration_schema import FILTERS, SUBSCRIPTION_MEMBERS, UPLOAD
 
-    known = {*SUBSCRIPTION_MEMBERS, *FILTERS["properties"], "default"}
+    known = {*SUBSCRIPTION_MEMBERS, *FILTERS["properties"], *UPLOAD["properties"], "default"}
     for step in path:
         if isinstance(step, str) and step not in known:
             break

@@ -46,7 +46,7 @@ def check_pair(result: Event, request: Event) -> None:
     Both are whole events; each is checked as by :func:`check_event`, too. Raises
     :class:`InvalidEvent`, whose path begins with ``request`` where that event is at fault.
     """
-    if request.get("type") != _REQUEST:
+    if not isinstance(request, Mapping) or request.get("type") != _REQUEST:
         raise InvalidEvent("request.type", "another type", _REQUEST)
     params, answer = _params(request, "request"), _result(result)
     _check_correlation(result, request)

@@ -88,7 +88,8 @@ ERROR = closed(
     {"message": NAME, "class": NAME},
     {
         "code": NAME,
-        "status": {"type": ["string", "integer"], "minLength": 1},
+        # Some versions of jsonschema-rs don't take 1e300 for an integer in a list of types.
+        "status": {"if": TEXT, "then": NAME, "else": {"type": "integer"}},
         "native": ANYTHING,
     },
 )

@@ -28,6 +28,7 @@ __all__ = [
     "REGISTRATION",
     "STDIO",
     "SUBSCRIPTION_MEMBERS",
+    "UPLOAD",
 ]
 
 #: The longest ``timeoutMs``: 24 hours. More is taken for a mistake in the unit (F58).
@@ -219,7 +220,7 @@ _COMMON: _Schema = {
 _NO_UPLOAD = _forbidden(f"no upload: uploads are {_LATER}")
 
 # R-REG-07. A backend may ask for one, though nobody can grant it yet: the host has to see it.
-_UPLOAD = _object(
+UPLOAD = _object(
     "an upload object",
     {
         "endpoint": _text(
@@ -282,7 +283,7 @@ CONFIGURATION = _object(
     "a configuration object",
     {
         "subscriptions": _list(
-            "a list of at least one subscription", _subscription(_UPLOAD), least=1
+            "a list of at least one subscription", _subscription(UPLOAD), least=1
         ),
     },
     ("subscriptions",),

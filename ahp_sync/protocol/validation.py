@@ -103,7 +103,9 @@ def prepare(keys: Iterable[str] = ()) -> None:
     """
     import jsonschema
 
-    assert jsonschema
+    from ahp_sync.protocol import schemas
+
+    assert jsonschema and schemas
     _fast_factory()
     for key in keys:
         fast_check(key)
@@ -179,7 +181,6 @@ _WANTED: dict[str, str] = {
     "const": "{}",
     "additionalProperties": "without that member",
     "required": "with the missing {}",
-    "propertyNames": "reverse-DNS names",
     "minimum": "at least {}",
     "minItems": "at least {} items",
     "maxItems": "at most {} items",
@@ -191,6 +192,8 @@ _WANTED: dict[str, str] = {
 
 def _wanted(error: Any) -> str:
     value = error.validator_value
+    if "propertyNames" in error.relative_schema_path:
+        return "with reverse-DNS names only"
     if error.validator == "not":
         return _FORM if value else "absent"
     if error.validator == "required":

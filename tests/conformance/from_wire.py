@@ -16,13 +16,7 @@ from ahp_sync.protocol.events import EVENTS
 __all__ = ["WHOLE", "grant", "host_state", "moment", "occurrence"]
 
 #: A host that can do everything; the calls narrow it to what their scenario says.
-WHOLE = Capabilities(
-    intercept={
-        name: Grant.whole(name, max_continuations=1000)
-        for name, event in EVENTS.items()
-        if event.interceptable
-    }
-)
+WHOLE = Capabilities.whole(max_continuations=1000)
 
 
 def grant(block: Mapping[str, Any], event_type: str) -> Grant:

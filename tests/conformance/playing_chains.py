@@ -119,7 +119,7 @@ def _check_told(
             check_message(arrival.message, wanted)
 
 
-# --- what we do instead: the proof says these two otherwise, the official SDK does as we do --------
+# --- what we do instead, and the official SDK does too --------------------------------------------
 
 
 def with_omitted_parts(data: dict[str, Any]) -> dict[str, Any]:

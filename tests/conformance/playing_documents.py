@@ -46,7 +46,9 @@ def check_message_sent(body: bytes, valid: bool, wire: Wire) -> None:
     if valid:
         check_message(received.message, document)
         return
-    places = {place.split(" ")[0] for place in differences(plain(received.message), plain(document))}
+    places = {
+        place.split(" ")[0] for place in differences(plain(received.message), plain(document))
+    }
     if b"\n" in body.strip() and b"\n" not in received.body:
         places.add("framing")
     # What no host can bring about: it does not choose these.
@@ -101,6 +103,7 @@ def _common(event_type: str, event_id: str) -> Json:
 
 # --- what a backend answers -----------------------------------------------------------------------
 
+_TEXT = {"kind": "text", "mediaType": "text/plain", "selection": "body"}
 _TOOL = {"name": "run", "origin": "native", "input": {}}
 _CALL: Json = {"call": {"id": "call-1"}, "path": "native", "tool": _TOOL}
 #: An event of each kind that a document answers, without what every event has.
@@ -114,7 +117,11 @@ _EVENTS: Mapping[str, Json] = {
         "params": {},
         "items": [],
     },
-    "context.compact.before": {"trigger": "auto", "items": []},
+    "context.compact.before": {
+        "trigger": "auto",
+        "items": [],
+        "instructions": [{"id": "instructions-1", **_TEXT, "text": "keep the names"}],
+    },
     "user.message.outbound": {"message": {"channel": "chat", "messages": []}},
     "user.elicitation.result": {},
 }
@@ -199,8 +206,7 @@ def _elicitation(event: Json, context: Json) -> tuple[Json, Json]:
 
 
 def _text(name: str, value: Json) -> Json:
-    text = {"id": name, "kind": "text", "mediaType": "text/plain", "selection": "body"}
-    return {**text, "text": json.dumps(value)}
+    return {"id": name, **_TEXT, "text": json.dumps(value)}
 
 
 # --- what came of an answer -----------------------------------------------------------------------
@@ -254,11 +260,11 @@ def _check_edit(effect: Json, event: Json, outcome: Outcome) -> None:
     target = EVENTS[event["type"]].target
     assert target is not None and target.name == effect["target"]
     before, after = at(event, target.path), at(outcome.event, target.path)
+    wanted = effect["value"]
     if event["type"] == "user.elicitation.result":
         before, after = (json.loads(part["text"])["content"] for part in (before, after))
-        wanted = {**before, **effect["value"]} if effect["operation"] == "merge" else effect["value"]
-    else:
-        wanted = [*before, *effect["value"]] if effect["operation"] == "merge" else effect["value"]
+    if effect["operation"] == "merge":
+        wanted = {**before, **wanted} if isinstance(before, dict) else [*before, *wanted]
     check_equal(f"{event['type']} after the edit", after, wanted)
 
 

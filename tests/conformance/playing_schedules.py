@@ -164,7 +164,7 @@ class Schedule:
 
     # The names of the parameters are those of the data.
 
-    def _do_send(self, key: str, slot: str, bypassSDK: bool = False) -> None:  # noqa: N803
+    def _do_send(self, key: str, slot: str, bypassSDK: bool = False) -> None:
         if not bypassSDK:
             self._slots[slot] = key
             self._calls[key] = _Call(self._client, self._data["requests"][key])
@@ -219,7 +219,7 @@ class Schedule:
         call.budget.cancel()
         call.join()
 
-    def _do_failOpen(self, key: str) -> None:  # noqa: N802
+    def _do_failOpen(self, key: str) -> None:
         """The policy has been applied by the client, or has not: it does not revive anything."""
         call = self._calls[key]
         assert call.event_id in self._cancelled

@@ -38,7 +38,7 @@ class Case:
     data: dict[str, Any] = field(repr=False, compare=False, hash=False, default_factory=dict)
 
 
-def every(cases: Iterable[Case]) -> Any:
+def every(cases: Iterable[Case]) -> pytest.MarkDecorator:
     """Return a parametrisation over all cases, each with each of its transports."""
     pairs = [(case, transport) for case in cases for transport in case.transports]
     return pytest.mark.parametrize(

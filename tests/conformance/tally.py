@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import pytest
@@ -34,7 +36,8 @@ class Tally:
 
     def __init__(self) -> None:
         self._counts: dict[_Row, dict[str, Counter[str]]] = {}
-        self._notes: dict[str, dict[str, str]] = {DIFFERS: {}, INAPPLICABLE: {}}
+        # What is not a pass: by verdict and reason the cases, each with its transports.
+        self._notes: dict[str, dict[str, dict[str, list[str]]]] = {DIFFERS: {}, INAPPLICABLE: {}}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test once: by its call, or by what kept it from being called."""
@@ -52,8 +55,8 @@ class Tally:
             columns = self._counts.setdefault(_Row(facts["suite"], tag), {})
             columns.setdefault(facts["transport"], Counter())[verdict] += 1
         if verdict in self._notes:
-            where = f"{facts['suite']}/{facts['name']} ({facts['transport']})"
-            self._notes[verdict][where] = _reason(report, verdict)
+            cases = self._notes[verdict].setdefault(_reason(report, verdict), {})
+            cases.setdefault(f"{facts['suite']}/{facts['name']}", []).append(facts["transport"])
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print ``passed/total`` for each suite, tag and transport, and what is not a pass."""
@@ -63,19 +66,23 @@ class Tally:
         for line in self._lines():
             terminalreporter.write_line(line)
         for verdict, notes in self._notes.items():
-            for reason, cases in _grouped(notes):
+            for reason, cases in notes.items():
                 terminalreporter.write_line(f"{verdict}: {reason}")
-                for case in cases:
-                    terminalreporter.write_line(f"    {case}")
+                listed = ", ".join(f"{case} ({'+'.join(where)})" for case, where in cases.items())
+                for line in textwrap.wrap(listed, 96, break_on_hyphens=False):
+                    terminalreporter.write_line(f"    {line}")
 
     def _lines(self) -> Iterator[str]:
         suites = list(dict.fromkeys(row.suite for row in self._counts))
-        for row in sorted(self._counts, key=lambda row: (suites.index(row.suite), row.tag)):
-            name = f"  {row.tag}" if row.tag else row.suite
-            cells = [
-                f"{transport} {_fraction(counts)}" for transport, counts in self._counts[row].items()
-            ]
-            yield (f"{name:26}" + "".join(f"{cell:40}" for cell in cells)).rstrip()
+        rows = sorted(self._counts, key=lambda row: (suites.index(row.suite), row.tag))
+        table = [[f"  {row.tag}" if row.tag else row.suite, *self._cells(row)] for row in rows]
+        widths = [max(map(len, column)) for column in zip_longest(*table, fillvalue="")]
+        for line in table:
+            yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
+
+    def _cells(self, row: _Row) -> Iterator[str]:
+        for transport, counts in self._counts[row].items():
+            yield f"{transport} {_fraction(counts)}"
 
 
 def _fraction(counts: Counter[str]) -> str:
@@ -90,10 +97,3 @@ def _reason(report: pytest.TestReport, verdict: str) -> str:
         return str(report.wasxfail).replace("reason: ", "", 1)
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return text.replace("Skipped: ", "", 1)
-
-
-def _grouped(notes: dict[str, str]) -> list[tuple[str, list[str]]]:
-    groups: dict[str, list[str]] = {}
-    for case, reason in notes.items():
-        groups.setdefault(reason, []).append(case)
-    return list(groups.items())

@@ -100,7 +100,8 @@ def test_an_event_is_told_unchanged_or_refused(
     accepted = [delivery["accepted"] for delivery in deliveries]
     check_equal("accepted", [refusal is None for refusal in refusals], accepted)
     wanted = [
-        message for message, delivery in zip(case.data["expected"]["sent"], deliveries)
+        message
+        for message, delivery in zip(case.data["expected"]["sent"], deliveries)
         if delivery["accepted"]
     ]
     received = wire.wait_arrivals(len(wanted))
@@ -141,8 +142,8 @@ def register(step: dict[str, Any]) -> None:
     )
     Client(
         registration,
-        source="urn:ahp:catalogue",
-        harness=Harness("interop-host", "1"),
+        source="urn:example:tests",
+        harness=Harness("tests", "1"),
         capabilities=capabilities,
     ).close()
 

@@ -11,7 +11,6 @@ need_data()
 KNOWN = {"omitted-part-stays": with_omitted_parts, "state-is-carried": with_carried_state}
 
 
-
 @every(chains())
 def test_the_chain_runs_as_published(case: Case, transport: str, wire: Wire) -> None:
     """Asked, told and failed are the published subscriptions, and every message is the proof's."""

@@ -70,7 +70,9 @@ def _is_valid(data: dict[str, Any]) -> bool:
 def _check_registration(body: bytes, valid: bool) -> None:
     harness = Harness("fixtures", "1")
     try:
-        Client(json.loads(body), source="urn:example:x", harness=harness, capabilities=WHOLE).close()
+        Client(
+            json.loads(body), source="urn:example:x", harness=harness, capabilities=WHOLE
+        ).close()
     except RegistrationError as error:
         if valid:
             raise Mismatch(str(error)) from error

@@ -11,7 +11,7 @@ from playing import encoded, open_client, put
 from public_data import TRANSPORTS, Case, every, need_data, scenarios
 from wires import Arrival, Wire
 
-from ahp_sync import Client, Decision, Outcome
+from ahp_sync import Decision, Outcome
 from ahp_sync.failure import FailureClass, FailurePolicy
 from ahp_sync.testing import intercept
 
@@ -36,7 +36,7 @@ class Host:
     """The clients of one transport: one a failure policy, since both have to be shown."""
 
     def __init__(self, wire: Wire, event: dict[str, Any]) -> None:
-        self._wire = wire
+        self.wire = wire
         self.clients = {
             policy: open_client(
                 wire,
@@ -53,7 +53,7 @@ class Host:
         def script(arrival: Arrival) -> Any:
             return answer if arrival.method == "intercept" else None
 
-        self._wire.clear(script)
+        self.wire.clear(script)
         return put(self.clients[policy], case.data["request"], **options)
 
 
@@ -100,9 +100,7 @@ def check_sent(wire: Wire, request: dict[str, Any]) -> None:
         request = {
             "jsonrpc": "2.0",
             "method": "hooks/observe",
-            "params": {
-                name: request["params"][name] for name in ("protocolVersion", "event")
-            },
+            "params": {name: request["params"][name] for name in ("protocolVersion", "event")},
         }
     received = wire.wait_arrivals(1)
     check_equal("messages", len(received), 1)
@@ -151,7 +149,7 @@ def check_host_rule(host: Host, case: Case, policy: FailurePolicy) -> None:
     """
     expected = {k: v for k, v in case.data["hostExpected"].items() if k != "executed"}
     check_outcome(host.play(case, policy), expected)
-    check_sent(host._wire, case.data["request"])
+    check_sent(host.wire, case.data["request"])
     outcome = host.play(case, policy, input_codec=whole_task)
     check_refused(outcome, case, policy)
     assert outcome.typed_input == case.data["request"]["params"]["event"]["tool"]["input"]["task"]

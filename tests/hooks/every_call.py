@@ -1,6 +1,7 @@
 """Calls of all hook methods: what each needs, and what it takes besides, to be drawn from.
 
-Arguments that exclude each other stand in one place, as alternatives under a name with a ``|``.
+Arguments that exclude each other stand in one place, as alternatives under a name with a ``|``, and
+so do arguments that only go together, under a name with a ``+``.
 """
 
 from __future__ import annotations
@@ -183,6 +184,10 @@ FORM = {
     "_meta": {"x": 1.5},
 }
 URL = {"mode": "url", "message": "Look", "url": "https://example.com/", "elicitationId": "e"}
+ACTION = one("accept", "decline", "cancel")
+WITHHELD = st.just(
+    {"id": "p", "kind": "text", "mediaType": "text/plain", "selection": "metadata", "size": 9}
+)
 RESULTS = st.sampled_from(
     [
         {"action": "accept", "content": {"name": "Jo", "count": 2}},
@@ -223,7 +228,7 @@ REQUIRED: dict[str, Members] = {
     "user.elicitation.request": {"server": NAME},
     "user.elicitation.result": {
         "server": NAME,
-        **either(action=one("accept", "decline", "cancel"), result=RESULTS),
+        "action|result": obj({"action": ACTION}, part=WITHHELD) | obj({"result": RESULTS}),
     },
     "user.message.inbound": {
         "channel": NAME,
@@ -338,7 +343,7 @@ OPTIONAL: dict[str, Members] = {
     "user.attention": ITEMS,
     "user.elicitation.request": {
         **ITEMS,
-        **either(params=st.sampled_from([FORM, URL]), part=TEXT_PART, mode=one("form", "url")),
+        **either(params=st.sampled_from([FORM, URL]), part=WITHHELD, mode=one("form", "url")),
     },
     "user.elicitation.result": {**ITEMS, "mode": one("form")},
     "user.message.inbound": ITEMS,
@@ -354,10 +359,9 @@ OPTIONAL: dict[str, Members] = {
 
 
 def _flat(drawn: dict[str, Any]) -> dict[str, Any]:
-    arguments: dict[str, Any] = {}
-    for name, value in drawn.items():
-        arguments.update(value if "|" in name or "+" in name else {name: value})
-    return arguments
+    single = {name: value for name, value in drawn.items() if not set(name) & set("|+")}
+    grouped = [value for name, value in drawn.items() if name not in single]
+    return {**single, **{name: value for group in grouped for name, value in group.items()}}
 
 
 def minimal(event_type: str) -> st.SearchStrategy[dict[str, Any]]:

@@ -34,7 +34,7 @@ def test_a_session_starts_without_a_manifest(hooks: RecordingHooks) -> None:
     """The client has it, and fills it in; one that is given stays."""
     payload = hooks.sent("session_start", session="s")
     assert payload == {"trigger": "startup", "permissionMode": "default", "items": ()}
-    manifest = {"events": []}
+    manifest: Any = {"events": []}
     assert hooks.sent("session_start", session="s", manifest=manifest)["manifest"] is manifest
 
 
@@ -112,7 +112,7 @@ def test_only_a_turn_that_was_not_completed_has_an_error(hooks: RecordingHooks) 
     """Section 4 of the wire reference."""
     error = {"message": "m", "class": "c"}
     assert hooks.sent("turn_end", turn="t", outcome="failed", error=error)["error"] is error
-    assert refused(hooks, "turn_end", turn="t", error=error) == "$"
+    assert refused(hooks, "turn_end", turn="t", error=error) == "$.error"
 
 
 def test_progress_is_a_delta_of_a_message(hooks: RecordingHooks) -> None:
@@ -176,7 +176,7 @@ def test_a_supplied_answer_took_no_time(hooks: RecordingHooks) -> None:
     supplied = {"status": "skipped", "reason": "supplied_result"}
     call: dict[str, Any] = {**ONE, "finish_reason": "hook", "execution": supplied}
     assert hooks.sent("model_response_after", **call)["execution"] is supplied
-    assert refused(hooks, "model_response_after", **call, latency_ms=1) == "$"
+    assert refused(hooks, "model_response_after", **call, latency_ms=1) == "$.latencyMs"
     other = {**call, "execution": {"status": "skipped", "reason": "policy"}}
     assert refused(hooks, "model_response_after", **other).startswith("$.execution")
 

@@ -40,7 +40,7 @@ def test_output_is_named_after_its_call(hooks: RecordingHooks) -> None:
 
 def test_parts_of_their_own_go_with_a_call(hooks: RecordingHooks) -> None:
     """``items`` of ``tool.before`` are parts, not messages."""
-    part = {
+    part: Any = {
         "id": "p",
         "kind": "attachment",
         "mediaType": "image/png",
@@ -112,7 +112,8 @@ def test_a_batch_has_the_calls_of_its_tool_after_events(hooks: RecordingHooks) -
     hooks.tool_after(**CALL, output="done")
     after = hooks.event
     members = ("call", "tool", "path", "outcome", "execution")
-    hooks.tool_batch_after(batch="b-1", calls=[{name: after[name] for name in members}])  # type: ignore[misc]
+    entry: Any = {name: after[name] for name in members}
+    hooks.tool_batch_after(batch="b-1", calls=[entry])
     assert hooks.event["batch"] == {"id": "b-1"}
     assert hooks.event["calls"] == [{**FACTS, "outcome": "ok", "execution": {"status": "executed"}}]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Optional
 
 from hypothesis import strategies as st
@@ -47,7 +48,7 @@ def capabilities(draw: st.DrawFn, event: str) -> Payload:
         moments = draw(st.sampled_from([["now", "next_turn"], ["now"], ["next_turn"]]))
         block["inject"] = {"context": {"append": True, "deliverAt": moments}}
     modes = st.sampled_from([{"form": {}}, {"url": {}}, {}])
-    if "elicitation" in event and draw(st.integers(0, 9)):
+    if "elicitation" in event and draw(st.integers(0, 9)) < 9:
         block["elicitation"] = draw(often(st.just({"form": {}, "url": {}}), modes))
     return block
 
@@ -110,14 +111,16 @@ def _injected() -> st.SearchStrategy[Payload]:
 
 def _asked(event: str, payload: Payload, request: Optional[Payload]) -> Optional[Payload]:
     """Return the parameters of the elicitation that an event belongs to, where they are known."""
-    import json
-
     holder = request if request is not None else payload
     part = holder.get("elicitation", {}).get("request", {})
     if "elicitation" not in event or "text" not in part:
         return None
-    parsed: Payload = json.loads(part["text"])
-    return parsed
+    try:
+        parsed = json.loads(part["text"])
+    except ValueError:
+        return None
+    known = isinstance(parsed, dict) and ("requestedSchema" in parsed or "url" in parsed)
+    return parsed if known else None
 
 
 @st.composite

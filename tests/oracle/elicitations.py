@@ -118,7 +118,7 @@ def results(draw: st.DrawFn, asked: Payload, content: Any = answers) -> Payload:
     """Return a complete MCP result for these parameters; ``content`` draws the answers."""
     if asked.get("mode", "form") == "url":
         return {**draw(URL_RESULTS), **draw(_META)}
-    if draw(st.sampled_from([True, True, False])):
+    if draw(st.sampled_from([True, True, True, False])):
         accepted = {"action": "accept", "content": draw(content(asked["requestedSchema"]))}
         return {**accepted, **draw(_META)}
     return {**draw(_REFUSALS), **draw(_META)}

@@ -230,16 +230,19 @@ def granted_effect(kind: str, seen: Seen) -> st.SearchStrategy[Payload]:
         return st.sampled_from(seen.flows).flatmap(
             lambda one: _STOP if one == "stop" else _CONTINUE
         )
-    return {"deny": _DENY, "message": _MESSAGE}.get(kind) or st.just({"type": kind})
+    return {"deny": _DENY, "message": _MESSAGE}.get(kind, st.just({"type": kind}))
 
 
-def _granted_effects(seen: Seen, max_size: int = 4) -> st.SearchStrategy[list[Payload]]:
+def _granted_effects(seen: Seen, sizes: Sequence[int] = (1, 0, 1, 2, 2, 3, 4)) -> Any:
     if not seen.effects:
         return st.just([])
     # ``deny`` and ``stop`` end a chain: drawn less often, so that something comes after them.
-    weighted = [name for name in seen.effects for _ in range(1 if name in ("deny", "flow") else 3)]
+    weighted = [name for name in seen.effects for _ in range(2 if name in _ENDS else 3)]
     one = st.sampled_from(weighted).flatmap(lambda kind: granted_effect(kind, seen))
-    return st.lists(one, max_size=max_size)
+    return st.sampled_from(sizes).flatmap(lambda size: st.tuples(*[one] * size).map(list))
+
+
+_ENDS = ("deny", "flow", "message")
 
 
 def _good(seen: Seen) -> st.SearchStrategy[Answer]:
@@ -381,7 +384,7 @@ def _with_intruder(seen: Seen, intruder: Any) -> st.SearchStrategy[Answer]:
         place = min(place, len(effects))
         return answered_with([*effects[:place], bad, *effects[place:]])
 
-    return st.builds(build, _granted_effects(seen, max_size=2), intruder, st.integers(0, 2))
+    return st.builds(build, _granted_effects(seen, (1, 0, 2)), intruder, st.integers(0, 2))
 
 
 def answered_with(effects: Any) -> Answer:
@@ -460,13 +463,13 @@ def _hostile(seen: Seen) -> st.SearchStrategy[Answer]:
 def answers(seen: Seen) -> st.SearchStrategy[Answer]:
     """Return everything that a backend may answer, about half of it acceptable."""
     ways: dict[str, tuple[int, Any]] = {
-        "good": (10, _good(seen)),
-        "ungranted": (2, _with_intruder(seen, _any_effect(seen))),
-        "unknown": (1, _with_intruder(seen, _unknown_effects())),
-        "misdirected": (1, _with_intruder(seen, _misdirected(seen))),
-        "conflicting": (2, _conflicting(seen).map(answered_with)),
-        "near": (2, _near(seen)),
-        "hostile": (2, _hostile(seen)),
+        "good": (9, _good(seen)),
+        "ungranted": (3, _with_intruder(seen, _any_effect(seen))),
+        "unknown": (2, _with_intruder(seen, _unknown_effects())),
+        "misdirected": (2, _with_intruder(seen, _misdirected(seen))),
+        "conflicting": (3, _conflicting(seen).map(answered_with)),
+        "near": (3, _near(seen)),
+        "hostile": (3, _hostile(seen)),
     }
     names = [name for name, (weight, _) in ways.items() for _ in range(weight)]
     return st.sampled_from(names).flatmap(

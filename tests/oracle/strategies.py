@@ -159,7 +159,7 @@ CHANGE = {
     "summary": WORDS,
 }
 OPERATIONS = st.sampled_from(["create", "update", "remove"])
-MODES = st.sampled_from(["form", "form", "url"])
+MODES = st.sampled_from(["form", "form", "form", "url"])
 OUTCOMES = ("ok", "error", "denied", "cancelled", "timeout")
 
 
@@ -276,7 +276,7 @@ def _elicitation_request(draw: st.DrawFn) -> Payload:
 
 @st.composite
 def elicitation_pairs(draw: st.DrawFn) -> tuple[Payload, Payload]:
-    """Return the payload of an elicitation's request, and that of its result, which belong together.
+    """Return the payloads of an elicitation's request and of its result, which belong together.
 
     The result's parent is the event ``asked-1``; the request is always there in full.
     """

@@ -67,9 +67,25 @@ PART = (
     | obj({**FILE_HEAD, "selection": SELECTION}, {**PART_MORE, **MEASURES})
 )
 ROLE = st.sampled_from(["system", "developer", "user", "assistant", "tool"])
+
+
+def _named(messages: list[Any]) -> list[Any]:
+    """Return the messages with ids of their own, and their parts likewise (R-EVT-03)."""
+    return [
+        {
+            **message,
+            "id": f"{message['id']}-{i}",
+            "parts": [
+                {**part, "id": f"{part['id']}-{i}-{j}"} for j, part in enumerate(message["parts"])
+            ],
+        }
+        for i, message in enumerate(messages)
+    ]
+
+
 MESSAGES = st.lists(
     obj({"id": NAME, "role": ROLE, "parts": st.lists(PART, max_size=2)}, FLAG), max_size=2
-)
+).map(_named)
 
 # --- what all calls share -----------------------------------------------------------------------
 
@@ -95,7 +111,7 @@ SESSION = NAME | obj(
     },
 )
 COMMON: dict[str, Any] = {
-    "parent_event_id": NAME,
+    "parent_event_id": NAME.map("parent-{}".format),  # of another event than this (R-EVT-03)
     "extensions": EXTENSIONS,
     "native": JSON,
     "event_id": NAME,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator
 from typing import Any, Optional
 
 import pytest
@@ -65,7 +65,6 @@ class Bench:
     def __init__(self) -> None:
         self.validator = runtime.Validator()
         self._recorder = Recorder()
-        self._client = self.client()
 
     def client(self, **options: Any) -> Client:
         options = {"source": "urn:example:bench", "harness": Harness("bench", "1"), **options}
@@ -75,11 +74,14 @@ class Bench:
         """Make the call and return the messages it sent; none if the client refuses it."""
         method, arguments = call
         self._recorder.messages.clear()
-        try:
-            outcome = getattr(client or self._client, method)(**arguments)
-        except InvalidEvent:
-            assert not self._recorder.messages
-            return []
+        # Each call comes from a client of its own: the ids in one mean nothing in the next.
+        with contextlib.ExitStack() as stack:
+            hooks_of_call = client or stack.enter_context(self.client())
+            try:
+                outcome = getattr(hooks_of_call, method)(**arguments)
+            except InvalidEvent:
+                assert not self._recorder.messages
+                return []
         assert not outcome.failures
         observers = len(VIEWS) + 1
         expected = observers * 2 if outcome.event["type"] == "tool.before" else observers
@@ -104,15 +106,10 @@ class Bench:
             return False
         return True
 
-    def close(self) -> None:
-        self._client.close()
-
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    yield bench
-    bench.close()
+def bench() -> Bench:
+    return Bench()
 
 
 @cases(100)

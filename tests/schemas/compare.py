@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-__all__ = ["DEFAULT", "NIGHTLY", "compare", "smallest"]
+__all__ = ["DEFAULT", "NIGHTLY", "compare", "smallest", "told"]
 
 DEFAULT = 200
 NIGHTLY = 20 * DEFAULT
@@ -37,17 +37,17 @@ def compare(
     """
     verdicts = {True: 0, False: 0}
 
+    def divides(instance: Any) -> bool:
+        return ours(instance) is not theirs(instance) and not excused(instance)
+
     def compare_one(instance: Any) -> None:
         verdict = ours(instance)
         verdicts[verdict] += 1
         if quickly is not None and sum(verdicts.values()) % 10 and quickly(instance) is verdict:
             return
-        if verdict is not theirs(instance) and not excused(instance):
-            least = smallest(instance, lambda one: ours(one) is not theirs(one))
-            word = {True: "accepted", False: "refused"}
-            raise AssertionError(
-                f"{word[ours(least)]} here, {word[theirs(least)]} there: {json.dumps(least)}"
-            )
+        if divides(instance):
+            least = smallest(instance, divides)
+            raise AssertionError(told(least, ours(least), theirs(least)))
 
     @settings(max_examples=examples // _BATCH, phases=_PHASES)
     @given(st.randoms(use_true_random=True))
@@ -57,6 +57,12 @@ def compare(
 
     run()
     assert min(verdicts.values()) * 10 >= examples, verdicts
+
+
+def told(instance: Any, ours: bool, theirs: bool) -> str:
+    """Return the words for a difference."""
+    word = {True: "accepted", False: "refused"}
+    return f"{word[ours]} here, {word[theirs]} there: {json.dumps(instance)}"
 
 
 def smallest(value: Any, is_it: Callable[[Any], bool]) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from referencing.exceptions import Unresolvable
 
-__all__ = ["Draw", "names_in", "resolver"]
+__all__ = ["Draw", "names_in", "neighbours", "resolver"]
 
 Schema = Any
 #: From a reference and the document that it stands in to what it means and where that stands.
@@ -39,6 +39,8 @@ STRINGS = (
     "application/vnd.x+json;q=1",
     "EUR",
     "_ws",
+    "*",
+    "tool.*",
     "2026-03-01T10:00:00Z",
     "ä\u2028",
 )
@@ -50,6 +52,8 @@ ODD_STRINGS = (
     "_\n",
     "http\n",
     "nodots",
+    "unknown.*",
+    "user.elicitation.*",
     "a..b",
     "ä.b",
     "A" * 64,
@@ -101,15 +105,49 @@ def names_in(schemas: Iterable[Schema]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def neighbours(value: Any, names: tuple[str, ...]) -> Iterator[Any]:
+    """Yield the value with one thing changed in it, each place and each change in turn."""
+    yield from (one for one in _others(value) if one != value or type(one) is not type(value))
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            rest = {other: one for other, one in value.items() if other != name}
+            yield rest
+            for less in neighbours(inner, names):
+                yield {**rest, name: less}
+        for name in names:
+            if name not in value:
+                yield {**value, name: "x"}
+    if isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield value[:index] + value[index + 1 :]
+            yield [*value, inner]
+            for less in neighbours(inner, names):
+                yield [*value[:index], less, *value[index + 1 :]]
+
+
+def _others(value: Any) -> Iterator[Any]:
+    yield from (None, True, 0, -1, 0.5, 1.0, "", "x", [], {}, ["x"], [value], {"x": value})
+    if isinstance(value, str):
+        yield from (f"{value}\n", f"{value}x", value.upper(), value[1:], *STRINGS, *ODD_STRINGS)
+
+
 class Draw:
-    """One draw. ``names`` are likely members, ``resolve`` is for schemas with references."""
+    """One draw. ``names`` are likely members, ``resolve`` is for schemas with references.
+
+    ``share`` is how many of the optional members there are, from 0 to 1.
+    """
 
     def __init__(
-        self, random: Random, names: tuple[str, ...], resolve: Resolve | None = None
+        self,
+        random: Random,
+        names: tuple[str, ...],
+        resolve: Resolve | None = None,
+        share: float = 0.3,
     ) -> None:
         self.random = random
         self.names = names
         self.resolve = resolve
+        self.share = share
 
     def near(self, schema: Schema) -> Any:
         """Return an instance, a near miss, or whatever."""
@@ -190,7 +228,7 @@ class Draw:
         wanted = {name for rule in rules for name in rule.get("required", ())}
         least = max((rule.get("minProperties", 0) for rule in rules), default=0)
         optional = [name for name in places if name not in wanted | absent]
-        wanted |= {name for name in optional if self.random.random() < 0.3}
+        wanted |= {name for name in optional if self.random.random() < self.share}
         if len(wanted) < least and optional:
             wanted.add(self.random.choice(optional))
         members = {name: self.instance(*places.get(name, ())) for name in sorted(wanted - absent)}

@@ -9,8 +9,9 @@ from importlib import resources
 from typing import Any
 
 import pytest
-from instances import Resolve, names_in, resolver
 from jsonschema import Draft202012Validator, FormatChecker
+
+from schemas.instances import Resolve, names_in, resolver
 
 sdk = pytest.importorskip("agenthooksprotocol", reason="the official SDK is not installed")
 referencing = pytest.importorskip("referencing")

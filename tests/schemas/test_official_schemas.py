@@ -12,8 +12,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from compare import DEFAULT, NIGHTLY, compare
-from instances import Draw
 from known_differences import DIFFERENCES
 
 from ahp_sync.failure import OperationalFailure
@@ -27,13 +25,16 @@ from ahp_sync.protocol.validation import (
     elicitation_problem,
     event_problem,
     extensions_problem,
+    fast_check,
     manifest_problem,
     message_problem,
     part_problem,
     state_problem,
 )
+from schemas.compare import DEFAULT, NIGHTLY, compare, told
+from schemas.instances import Draw, neighbours
 
-official = pytest.importorskip("official")
+official = pytest.importorskip("schemas.official")
 
 Check = Callable[[Any], bool]
 
@@ -57,6 +58,16 @@ class Root:
         draw = Draw(random, official.names(), official.resolve())
         theirs = {"$ref": random.choice(self.references)}
         return self.bare(draw.near(random.choice([self.schema, theirs])))
+
+    def rich(self, random: Random) -> Any:
+        """Return an instance that both accept, with most of what can be in it."""
+        draw = Draw(random, official.names(), official.resolve(), share=0.8)
+        for _ in range(50):
+            schema = random.choice([self.schema, {"$ref": random.choice(self.references)}])
+            instance = self.bare(draw.instance(schema))
+            if self.ours(instance) and self.theirs(instance):
+                return instance
+        raise AssertionError("no instance is accepted by both")
 
     def theirs(self, instance: Any) -> bool:
         """Return what the official schema says of it."""
@@ -306,6 +317,19 @@ def check(root: Root, examples: int) -> None:
     compare(examples, root.draw, root.ours, root.theirs, quickly=root.quickly, excused=excused)
 
 
+def check_around(root: Root, seeds: int) -> None:
+    """Compare the two on everything that is one change away from what both accept."""
+    fast = fast_check(root.name)
+    assert fast is not None
+    for seed in range(seeds):
+        for instance in neighbours(root.rich(Random(seed)), official.names()):
+            if fast(instance) is root.quickly(instance):
+                continue
+            ours, theirs = root.ours(instance), root.theirs(instance)
+            if ours is not theirs and not any(one(root, instance) for one in EXCUSES.values()):
+                raise AssertionError(told(instance, ours, theirs))
+
+
 def test_every_document_is_compared() -> None:
     """None is left out, and none is spoken of that is not there."""
     assert set(SCHEMAS) == {name for name in ROOTS if not name.startswith("response:")}
@@ -322,6 +346,19 @@ def test_the_same_is_accepted(name: str) -> None:
 def test_the_same_is_accepted_all_night(name: str) -> None:
     """The same, for longer."""
     check(ROOTS[name], NIGHTLY)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_same_is_accepted_around_what_is_right(name: str) -> None:
+    """Each member left out, each value spoiled, each name of the protocol where it may not be."""
+    check_around(ROOTS[name], 2)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_same_is_accepted_around_what_is_right_all_night(name: str) -> None:
+    """The same, for longer."""
+    check_around(ROOTS[name], 40)
 
 
 @pytest.mark.parametrize(("difference", "name", "instance"), WITNESSES)

@@ -9,12 +9,13 @@ from ahp_sync.protocol.payloads.objects import (
     Attempt,
     AttemptUsage,
     ErrorInfo,
-    Execution,
+    Executed,
     Json,
     Model,
     Payload,
     PayloadWithParts,
     Pricing,
+    ResultExecution,
     Turn,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     "ModelSwitchBefore",
     "RemovedItem",
     "TokenCounts",
+    "TokensBefore",
 ]
 
 
@@ -55,7 +57,7 @@ class ModelRequestBefore(_Request):
 
 
 class _ModelResponse(_Request):
-    execution: Execution
+    execution: ResultExecution
     items: Sequence[Message]
     finishReason: str
 
@@ -76,7 +78,7 @@ class ModelResponseAfter(_ModelResponse, total=False):
 class _ModelError(PayloadWithParts, _InTurn):
     model: Model
     attempt: Attempt
-    execution: Execution
+    execution: Executed
     error: ErrorInfo
 
 
@@ -127,10 +129,15 @@ class ModelSwitchAfter(PayloadWithParts, _InTurn):
 CompactTrigger = Literal["auto", "manual", "hook"]
 
 
-class TokenCounts(TypedDict, total=False):
-    """How many tokens the context had ``before`` a compaction, and has ``after`` it, from 0."""
+class TokensBefore(TypedDict, total=False):
+    """How many tokens the context has ``before`` a compaction, from 0."""
 
     before: int
+
+
+class TokenCounts(TokensBefore, total=False):
+    """As :class:`TokensBefore`, and how many it is to have ``after`` it."""
+
     after: int
 
 
@@ -148,20 +155,20 @@ class _CompactBefore(Payload, _InTurn):
 class ContextCompactBefore(_CompactBefore, total=False):
     """``context.compact.before``: ``items``, the context, is about to be summed up.
 
-    ``instructions`` tell the model how. ``tokenCounts`` has only ``before``. A ``return`` brings
-    the summary, a list of text parts (R-PAY-01).
+    ``instructions`` tell the model how. A ``return`` brings the summary, a list of text parts
+    (R-PAY-01).
 
     Interceptable: deny, modify(instructions), return, inject.
     """
 
     instructions: Sequence[TextPart]
-    tokenCounts: TokenCounts
+    tokenCounts: TokensBefore
 
 
 class _CompactAfter(Payload, _InTurn):
     summary: Sequence[TextPart]
     removed: Sequence[RemovedItem]
-    execution: Execution
+    execution: ResultExecution
 
 
 class ContextCompactAfter(_CompactAfter, total=False):

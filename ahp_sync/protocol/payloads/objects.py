@@ -17,6 +17,7 @@ __all__ = [
     "Call",
     "Cost",
     "ErrorInfo",
+    "Executed",
     "Execution",
     "FileChange",
     "Gap",
@@ -31,6 +32,7 @@ __all__ = [
     "Payload",
     "PayloadWithParts",
     "Pricing",
+    "ResultExecution",
     "SessionInfo",
     "Tool",
     "ToolOrigin",
@@ -198,6 +200,18 @@ class Execution(_Execution, total=False):
 
     reason: Literal["supplied_result", "policy", "cancelled", "timeout", "other"]
     detail: str
+
+
+class Executed(TypedDict):
+    """An execution that took place."""
+
+    status: Literal["executed"]
+
+
+class ResultExecution(_Execution, total=False):
+    """An execution that has a result: it ran, or it was skipped because a backend supplied one."""
+
+    reason: Literal["supplied_result"]
 
 
 # ``class`` is no name that Python takes in a class body.

@@ -1,0 +1,1 @@
+"""Our schema documents, held against the official bundle; and one engine against the other."""
