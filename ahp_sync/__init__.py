@@ -14,6 +14,7 @@ from ahp_sync.audit import AuditKind, AuditRecord, AuditSink, JsonLinesSink, Log
 from ahp_sync.budget import Budget
 from ahp_sync.capabilities import Capabilities
 from ahp_sync.client import Client
+from ahp_sync.discovery import ConfigurationDiagnostic
 from ahp_sync.errors import AHPError, ClientClosed, InvalidEvent, RegistrationError, ToolDenied
 from ahp_sync.failure import GENERIC_REASON, Failure, FailureClass, FailurePolicy
 from ahp_sync.grants import Elicitation, Flow, Grant, Inject, Modify
@@ -38,6 +39,7 @@ __all__ = [
     "Capabilities",
     "Client",
     "ClientClosed",
+    "ConfigurationDiagnostic",
     "Decision",
     "Elicitation",
     "Failure",

@@ -90,6 +90,7 @@ class Call:
         """
         event = interception.state.event
         audit = EventAudit(self._auditor, event)
+        self._runtime.discover(self._budget)  # if the budget ends first, the chain notices
         typed = self._brought(interception)
         routes = self._runtime.routes(Mode.INTERCEPT, event["type"]) if asks else ()
         chain = Chain(interception, self._runtime.delivery, self._budget, audit, typed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import weakref
 from datetime import datetime
-from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Collection, Mapping, Optional, Sequence, TypeVar, Union
 
 from ahp_sync.approval import HostCallback, HostPolicy
 from ahp_sync.audit import Auditor, AuditSink, LoggingSink
@@ -18,6 +18,7 @@ from ahp_sync.call import Call, begin
 from ahp_sync.capabilities import Capabilities
 from ahp_sync.chain import Interception
 from ahp_sync.codecs import Codec, Codecs
+from ahp_sync.discovery import AuthorizeConfiguration, ConfigurationDiagnostic, required_backends
 from ahp_sync.errors import InvalidEvent
 from ahp_sync.grants import Grant
 from ahp_sync.guard import Guard
@@ -25,6 +26,7 @@ from ahp_sync.hooks import Hooks
 from ahp_sync.outcome import Outcome
 from ahp_sync.protocol import validation
 from ahp_sync.protocol.occurrence import Harness, Origin, Session, session_object
+from ahp_sync.protocol.values import plain
 from ahp_sync.registration import Registration, RegistrationSource
 from ahp_sync.retry import RetryPolicy
 from ahp_sync.retry import prepare as prepare_retries
@@ -54,6 +56,16 @@ class Client(Hooks):
         calls can be denied, and everything is observed.
     :param authorize: the host's access policy, and ``approve`` its prompt; both are asked after the
         backends and within the call's budget, on another thread. See :class:`HostPolicy`.
+    :param authorize_configuration: ``authorize_configuration(backend_id, configuration) -> bool``
+        is shown the whole answer of each backend whose subscriptions the registration leaves to it,
+        with all that it wants to see (native events, bodies, managed scope), before any of it is
+        used. Anything but True leaves the backend out. It runs on another thread, within the 5
+        seconds that the asking may take, and must not raise events of this client itself.
+    :param require_configuration: the ids of such backends that the host won't do without, or True
+        for all of them. One that is left out decides nothing, as if it said yes to everything; see
+        :attr:`configuration_diagnostics`. While a required one is, every event that backends may
+        decide about is denied instead, as by a fail-closed failure (T-12). A backend is asked once
+        in a process: another try takes another client.
     :param retry: how a delivery is tried again within its own deadline; see its defaults.
     :param max_workers: how many deliveries may be under way at once, for all calls together.
     :param observe_timeout: seconds for all observers of one call together.
@@ -81,6 +93,8 @@ class Client(Hooks):
         capabilities: Optional[Capabilities] = None,
         authorize: Optional[HostCallback] = None,
         approve: Optional[HostCallback] = None,
+        authorize_configuration: Optional[AuthorizeConfiguration] = None,
+        require_configuration: Union[bool, Collection[str]] = False,
         retry: Optional[RetryPolicy] = None,
         max_workers: int = 64,
         observe_timeout: float = 1.0,
@@ -98,6 +112,8 @@ class Client(Hooks):
             raise TypeError(f"retry must be a RetryPolicy, not {type(retry).__name__}")
         if not (capabilities is None or isinstance(capabilities, Capabilities)):
             raise TypeError(f"capabilities must be Capabilities, not {type(capabilities).__name__}")
+        if not (authorize_configuration is None or callable(authorize_configuration)):
+            raise TypeError("authorize_configuration must be callable")
         # What is imported on first use is so now. A call would pay for it out of its budget, and a
         # child forked amidst an import would wait for its end for ever (F14).
         prepare_retries()
@@ -105,6 +121,8 @@ class Client(Hooks):
         self._capabilities = Capabilities() if capabilities is None else capabilities
         self._registration = Registration.load(registration).for_host(self._capabilities)
         self._policy = HostPolicy(authorize, approve)
+        self._authorize_configuration = authorize_configuration
+        self._required = required_backends(require_configuration, self._registration)
         self._origin = Origin(source, harness)
         self._retry = RetryPolicy() if retry is None else retry
         self._max_workers = max_workers
@@ -180,6 +198,7 @@ class Client(Hooks):
                 "extensions": extensions,
                 "synthesized": synthesized,
             }
+            request = None if request is None else plain(request, "request")
             event = self._origin.event(
                 event_type,
                 {**payload, **{key: value for key, value in common.items() if value is not None}},
@@ -190,15 +209,10 @@ class Client(Hooks):
             )
             if event_type not in self._capabilities.observed:
                 raise InvalidEvent("$.type", repr(event_type), "an event that was declared")
-            runtime.lineage.accept(event)
             grant = self._grant(event, capabilities)
-            interception = Interception(
-                begin(event, state, grant),
-                Grant() if grant is None else grant,
-                codecs,
-                runtime.lineage,
-                request,
-            )
+            opening = begin(event, state, grant)
+            runtime.lineage.accept(event)
+            interception = Interception(opening, grant or Grant(), codecs, runtime.lineage, request)
             return self._call(runtime, call).settle(interception, asks=grant is not None)
         finally:
             runtime.leave(call)
@@ -302,7 +316,21 @@ class Client(Hooks):
         """Whether the client refuses new calls."""
         return self._runtime().closed
 
+    @property
+    def configuration_diagnostics(self) -> tuple[ConfigurationDiagnostic, ...]:
+        """Why backends that were asked for their subscriptions are not used; one entry for each.
+
+        Empty as long as they are being asked, which the first call does, or ``with`` (R-DISC-06).
+        """
+        return self._runtime().configuration_diagnostics
+
     def __enter__(self) -> Client:
+        """Ask the backends that have to be asked for their subscriptions, for 5 seconds at most."""
+        try:
+            self._runtime().discover_early()
+        except BaseException:  # there will be no __exit__
+            self.close()
+            raise
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -337,6 +365,9 @@ class Client(Hooks):
             owned,
             retry=self._retry,
             max_workers=self._max_workers,
+            capabilities=self._capabilities,
+            authorize_configuration=self._authorize_configuration,
+            required=self._required,
         )
 
 

@@ -110,7 +110,8 @@ class OperationalFailure(Exception):
 class Failure:
     """One operational failure as the host sees it: no secret and no text of the backend in it.
 
-    ``backend`` and ``subscription`` (its index in the backend's list) say whose it was, ``policy``
+    ``backend`` and ``subscription`` (its index in the backend's list, -1 for the stand-in of a
+    required backend whose configuration is missing) say whose it was, ``policy``
     what was applied (None for an observer), ``attempts`` how often it was tried.
     """
 

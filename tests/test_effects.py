@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 from answering import (
     ALLOW,
     ASK,
     INTERCEPTED,
-    event_of,
     go_on,
     inject,
     message,
@@ -30,7 +29,8 @@ from ahp_sync.protocol.effects import EFFECTS, admitted_effects
 from ahp_sync.protocol.events import EVENTS
 
 DENY: dict[str, Any] = {"type": "deny", "reason": "no"}
-ADVERTISED = Grant(("deny",)).to_json("tool.before")
+DENIES = Grant(("deny",))
+ADVERTISED = DENIES.to_json("tool.before")
 
 
 def admitted(*effects: Any, **members: Any) -> Any:
@@ -40,7 +40,7 @@ def admitted(*effects: Any, **members: Any) -> Any:
 
 
 def refusal(
-    result: Any, event_type: str = "tool.before", grant: Grant = Grant(("deny",))
+    result: Any, event_type: str = "tool.before", grant: Grant = DENIES
 ) -> tuple[FailureClass, str]:
     """Return class and code of the refusal of a result."""
     with pytest.raises(OperationalFailure) as raised:
@@ -205,7 +205,7 @@ PLAIN = {"deny": DENY, "allow": ALLOW, "ask": ASK, "inject": inject(message("i",
 FLOWS = {"stop": stop(), "continue": go_on("more")}
 VALUES: dict[str, Any] = {
     "object": {"a": None},
-    "workspace": {"cwd": ""},
+    "workspace": {"cwd": "/srv"},
     "messages": [message("m-9", "x")],
     "text": [part("p-9", "x")],
     "answers": {"name": "Ada", "tags": ["a"], "n": 1.5, "yes": False},
@@ -225,12 +225,181 @@ def test_an_event_has_its_own_effects_and_no_others(event_type: str) -> None:
         assert (code(effect, event_type) == "") is (operation in event.flow), operation
     value = returning(VALUES[event.returns or "json"])
     assert (code(value, event_type) == "") is (event.returns is not None)
+    mine = event.target and (event.target.name, event.target.shape)
     for other in EVENTS.values():
         if other.target is not None:
-            value = modify(other.target.name, "replace", VALUES[other.target.shape])
-            fits = event.target is not None and event.target[:] == other.target[:] if False else (
-                event.target is not None
-                and (event.target.name, event.target.shape)
-                == (other.target.name, other.target.shape)
-            )
-            assert (code(value, event_type) == "") is fits, other.name
+            its = (other.target.name, other.target.shape)
+            for operation in ("replace", "merge"):
+                value = modify(other.target.name, operation, VALUES[other.target.shape])
+                assert (code(value, event_type) == "") is (mine == its), its
+
+
+@pytest.mark.parametrize(
+    ("effect", "wanted"),
+    [
+        ({**ALLOW, "reason": "fine"}, "malformed_effect"),
+        ({**ASK, "reason": "?"}, "malformed_effect"),
+        ({"type": "message"}, "malformed_effect"),
+        ({**note("x"), "text": None}, "malformed_effect"),
+        ({**note("x"), "role": "user"}, "malformed_effect"),
+        ({"type": "return"}, "malformed_effect"),
+        ({**returning(1), "provenance": {}}, "malformed_effect"),
+        ({**stop(), "reason": ""}, "malformed_effect"),
+        ({"type": "flow", "operation": "stop"}, "malformed_effect"),
+        ({**stop(), "instruction": "x"}, "malformed_effect"),
+        ({"type": "flow", "operation": "pause"}, "malformed_effect"),
+        ({"type": "flow"}, "malformed_effect"),
+        ({**inject(), "target": "prompt"}, "malformed_effect"),
+        ({**inject(), "operation": "replace"}, "malformed_effect"),
+        ({**inject(), "deliverAt": "later"}, "malformed_effect"),
+        ({**inject(), "value": {}}, "malformed_effect"),
+        ({**inject(), "value": [{"id": "m"}]}, "malformed_effect"),
+        (modify("input", "patch", {}), "malformed_effect"),
+        (modify("input", "replace", []), "malformed_effect"),
+        (modify("input", "replace", None), "malformed_effect"),
+        ({**modify("input", "merge", {}), "path": "a"}, "malformed_effect"),
+        ({"type": "modify", "target": "input", "operation": "merge"}, "malformed_effect"),
+        (modify("output", "replace", {}), "unadvertised_effect"),
+        (modify("arguments", "replace", {}), "unknown_effect"),
+        (modify("", "replace", {}), "unknown_effect"),
+        ({"type": "modify", "operation": "replace", "value": {}}, "unknown_effect"),
+        ({**modify("input", "merge", {}), "target": None}, "unknown_effect"),
+        ({**modify("input", "merge", {}), "target": ["input"]}, "unknown_effect"),
+    ],
+)
+def test_each_fault_of_an_effect_refuses_it(effect: Any, wanted: str) -> None:
+    """R-UNK-02, R-EFF-01: every effect is closed, and what is unknown is not ignored."""
+    assert code(effect, "tool.before") == wanted
+
+
+@pytest.mark.parametrize(
+    ("event_type", "value"),
+    [
+        ("model.request.before", None),
+        ("model.request.before", [{"role": "user"}]),
+        ("model.request.before", message("m", "x")),
+        ("context.compact.before", "text"),
+        ("context.compact.before", [message("m", "x")]),
+        ("context.compact.before", [{**part("p", "x"), "selection": "metadata"}]),
+        ("user.elicitation.request", None),
+        ("user.elicitation.request", {"action": "agree"}),
+        ("user.elicitation.request", {"content": {}}),
+    ],
+)
+def test_a_result_of_a_wrong_shape_is_refused(event_type: str, value: Any) -> None:
+    """R-PAY-01, R-PAY-02: each boundary has its own form of a result."""
+    assert code(returning(value), event_type) == "malformed_effect"
+
+
+@pytest.mark.parametrize("value", [None, False, 0, "", [], {}, {"a": [None]}])
+def test_any_json_is_the_result_of_a_tool(value: Any) -> None:
+    """R-PAY-01, T-07: null, too."""
+    assert code(returning(value), "tool.before") == ""
+
+
+def test_a_model_may_say_nothing() -> None:
+    """R-PAY-01: an empty list of messages is a result; so is an answer that declines."""
+    assert code(returning([]), "model.request.before") == ""
+    assert code(returning({"action": "cancel"}), "user.elicitation.request") == ""
+
+
+@pytest.mark.parametrize(
+    ("effect", "grant", "admitted_"),
+    [
+        (modify("input", "replace", {}), Grant(modify=Modify(merge=False)), True),
+        (modify("input", "merge", {}), Grant(modify=Modify(merge=False)), False),
+        (modify("input", "merge", {}), Grant(modify=Modify(replace=False)), True),
+        (modify("input", "replace", {}), Grant(modify=Modify(replace=False)), False),
+        (modify("input", "replace", {}), Grant(("deny",)), False),
+        (inject(), Grant(inject=Inject(("now",))), True),
+        (inject(deliver_at="next_turn"), Grant(inject=Inject(("now",))), False),
+        (inject(), Grant(("message",)), False),
+        (stop(), Grant(("message",)), False),
+        (stop(), Grant(flow=Flow(("stop",))), True),
+    ],
+)
+def test_no_more_than_what_was_granted_in_detail(
+    effect: Any, grant: Grant, admitted_: bool
+) -> None:
+    """R-CAP-01: being on the list of effects is not enough; what was not offered is refused."""
+    assert code(effect, "tool.before", grant) == ("" if admitted_ else "unadvertised_effect")
+
+
+@pytest.mark.parametrize(
+    ("operations", "left", "effect", "admitted_"),
+    [
+        (("stop", "continue"), 1, go_on(), True),
+        (("stop", "continue"), 0, go_on(), False),
+        (("stop", "continue"), 0, stop(), True),
+        (("continue",), 1, stop(), False),
+        (("stop",), None, go_on(), False),
+    ],
+)
+def test_a_turn_is_continued_as_often_as_there_is_allowance(
+    operations: Any, left: Optional[int], effect: Any, admitted_: bool
+) -> None:
+    """R-CAP-03: at 0 a ``continue`` is not offered any more; ``stop`` is a matter of its own."""
+    grant = Grant(flow=Flow(operations, remaining_continuations=left))
+    wanted = "" if admitted_ else "unadvertised_effect"
+    assert code(effect, "turn.finish.before", grant) == wanted
+
+
+def test_instructions_may_be_left_out_but_not_empty() -> None:
+    """Section 6."""
+    assert code(go_on(), "turn.finish.before") == ""
+    assert code(go_on(""), "turn.finish.before") == "malformed_effect"
+    assert code({**go_on("x"), "reason": "y"}, "turn.finish.before") == "malformed_effect"
+
+
+@pytest.mark.parametrize("event_type", INTERCEPTED)
+def test_vendor_effects_are_unknown(event_type: str) -> None:
+    """D-05: a reverse-DNS type is no effect of the draft, whatever was granted."""
+    assert code({"type": "com.example.effect", "value": 1}, event_type) == "unknown_effect"
+
+
+# --- whatever comes -------------------------------------------------------------------------------
+
+GOOD = {
+    "tool.before": [
+        {**DENY, "code": "a.b", "extensions": {"c.d": 1}},
+        ALLOW,
+        modify("input", "merge", {"a": 1}),
+        returning({"x": [1]}),
+        inject(message("m-9", "x", part("p-9", "y"))),
+        stop(),
+    ],
+    "turn.finish.before": [
+        note("hi"),
+        go_on("more"),
+        modify("response", "replace", [message("m-9", "x", role="assistant")]),
+    ],
+    "user.elicitation.request": [returning({"action": "accept", "content": {"name": "Ada"}})],
+}
+
+
+@given(st.sampled_from(sorted(GOOD)), st.data())
+def test_any_result_is_admitted_or_an_operational_failure(
+    event_type: str, data: st.DataObject
+) -> None:
+    """Nothing in a JSON object makes the admission raise anything else."""
+    good = {
+        "protocolVersion": "draft",
+        "effects": GOOD[event_type],
+        "extensions": {"e.f": {}},
+    }
+    result = data.draw(st.composite(near)(good) | st.dictionaries(st.text(), JSON))
+    if not isinstance(result, dict):
+        return
+    block = Grant.whole(event_type).to_json(event_type)
+    try:
+        for effect in admitted_effects(result, event_type, block):
+            assert effect["type"] in EFFECTS
+            assert set(effect) <= MEMBERS
+    except OperationalFailure:
+        pass
+
+
+MEMBERS = {
+    *("type", "reason", "code", "extensions", "target", "operation", "value", "text"),
+    *("deliverAt", "instruction"),
+}

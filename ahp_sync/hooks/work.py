@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Sequence
 
 from ahp_sync.hooks.base import Dispatcher
 from ahp_sync.hooks.making import given, identity
@@ -17,8 +17,6 @@ from ahp_sync.protocol.payloads import (
     WorkspaceKind,
     WorkspaceState,
 )
-from ahp_sync.protocol.payloads.rules import check_change
-from ahp_sync.protocol.values import plain
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -76,7 +74,6 @@ class WorkHooks(Dispatcher):
         Everything else is as in :meth:`task_change_before`.
         """
         payload = _task(task_id, operation, change, prior, description, items)
-        _check("task.change.after", payload)
         return self._send("task.change.after", payload, options)
 
     def workspace_change_before(
@@ -124,7 +121,6 @@ class WorkHooks(Dispatcher):
         Everything else is as in :meth:`workspace_change_before`.
         """
         payload = _workspace(kind, change, prior, reason, items)
-        _check("workspace.change.after", payload)
         return self._send("workspace.change.after", payload, options)
 
     def file_changed(
@@ -173,7 +169,3 @@ def _workspace(
 ) -> dict[str, Any]:
     workspace = {"kind": kind, "change": change, **given(prior=prior, reason=reason)}
     return {"workspace": workspace, **given(items=items)}
-
-
-def _check(event_type: str, payload: Mapping[str, Any]) -> None:
-    check_change(event_type, plain(payload, "$"))

@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from ahp_sync.protocol.slots import part_paths, replaced
 
-__all__ = ["ContentSelection", "category_of", "project", "text_message"]
+__all__ = ["ContentSelection", "category_of", "project"]
 
 _RANK = {"omit": 0, "metadata": 1, "body": 2}
 _FAMILIES = {"image": "images", "audio": "audio", "video": "video"}
@@ -35,19 +35,6 @@ class ContentSelection:
             if name == category:
                 return level
         return self.default
-
-
-def text_message(text: str, *, role: str, prefix: str) -> dict[str, Any]:
-    """Return a message of one text part whose ids were made up here, and say so (R-EVT-04)."""
-    part = {
-        "id": f"{prefix}-part-1",
-        "kind": "text",
-        "mediaType": "text/plain",
-        "selection": "body",
-        "synthesized": True,
-        "text": text,
-    }
-    return {"id": prefix, "role": role, "synthesized": True, "parts": [part]}
 
 
 def project(

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Mapping, Optional, Union
 
 from ahp_sync.errors import InvalidEvent
+from ahp_sync.protocol.changes import check_change
 from ahp_sync.protocol.elicitation import check_event, check_pair
 from ahp_sync.protocol.events import EVENTS
 from ahp_sync.protocol.uri import URI
@@ -92,6 +93,7 @@ class Origin:
         problem = event_problem(event_type, members)
         if problem is not None:
             raise InvalidEvent(problem.path, _found(problem.keyword), problem.wanted)
+        check_change(event_type, members)
         event = {
             "id": members.pop("id", None) or new_id(),
             "source": self.source,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from recording_hooks import RecordingHooks
 
 from ahp_sync import InvalidEvent
+from ahp_sync.protocol.changes import check_change
 from ahp_sync.protocol.equality import json_equal
-from ahp_sync.protocol.payloads.rules import check_change
 
 
 @pytest.fixture

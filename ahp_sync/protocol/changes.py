@@ -1,4 +1,4 @@
-"""What the protocol demands of a payload that its schema can't say."""
+"""What an event after a change has to tell, which its schema can't say."""
 
 from __future__ import annotations
 
