@@ -154,7 +154,7 @@ def test_a_call_may_grant_less_and_never_more(
     backend = Backend()
     client = open_client(backend, capabilities=Capabilities({"tool.before": declared}))
     if widens:
-        with pytest.raises(InvalidEvent, match="what was declared for tool.before") as caught:
+        with pytest.raises(InvalidEvent, match=r"what was declared for tool\.before") as caught:
             client.dispatch("tool.before", PAYLOADS["tool.before"], capabilities=narrowed)
         assert caught.value.path == "capabilities"
         assert backend.messages == []
@@ -186,7 +186,7 @@ def test_nothing_can_be_granted_where_nothing_was_declared(open_client: Clients)
     client = open_client(backend)
     assert_proceeds(client.dispatch("turn.start", PAYLOADS["turn.start"]))
     assert backend.methods == ["observe"]
-    with pytest.raises(InvalidEvent, match="what was declared for turn.start"):
+    with pytest.raises(InvalidEvent, match=r"what was declared for turn\.start"):
         client.dispatch("turn.start", PAYLOADS["turn.start"], capabilities=Grant())
 
 
@@ -333,7 +333,7 @@ def test_a_narrowed_flow_is_counted_too(open_client: Clients) -> None:
     client.dispatch("turn.finish.before", used, capabilities=fewer)
     assert capabilities_of(backend)["flow"]["remainingContinuations"] == 1
     more = Grant(flow=Flow(("continue",), remaining_continuations=2))
-    with pytest.raises(InvalidEvent, match="what was declared for turn.finish.before"):
+    with pytest.raises(InvalidEvent, match=r"what was declared for turn\.finish"):
         client.dispatch("turn.finish.before", used, capabilities=more)
 
 
