@@ -100,6 +100,7 @@ def _check_lists(place: str, subscription: dict[str, Any]) -> None:
     lists = {"events": subscription["events"]}
     for name in ("toolKinds", "paths"):
         lists[f"filters.{name}"] = subscription.get("filters", {}).get(name, [])
+    lists["upload.auth.scopes"] = subscription.get("upload", {}).get("auth", {}).get("scopes", [])
     for name, entries in lists.items():
         if len(set(entries)) != len(entries):
             raise _malformed(f"{place}.{name}", "a list with each entry once")

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ahp_sync.protocol.uri import URI
+
 __all__ = [
     "BACKEND",
     "BEARER",
@@ -219,20 +221,57 @@ _COMMON: _Schema = {
 
 _NO_UPLOAD = _forbidden(f"no upload: uploads are {_LATER}")
 
+_NAME = _text("a non-empty string", _NOT_EMPTY)
+
+# What a backend may ask for; only a host's own registration is held to what is served.
+_UPLOAD_AUTH = _object(
+    "a bearer or OAuth binding",
+    {"type": _choice("bearer", "oauth")},
+    ("type",),
+    allOf=[
+        {
+            "if": _when("type", "bearer"),
+            "then": {
+                "if": {"required": ["tokenEnv"]},
+                "then": {
+                    "properties": {
+                        "tokenEnv": _text("the name of an environment variable", _ENV_NAME),
+                        "tokenRef": _forbidden("no tokenRef beside tokenEnv"),
+                    }
+                },
+                "else": {"properties": {"tokenRef": _NAME}, "required": ["tokenRef"]},
+            },
+        },
+        {
+            "if": _when("type", "oauth"),
+            "then": _object(
+                "an OAuth binding",
+                {
+                    "resource": _NAME,
+                    "issuer": _text("an https URI", f"^(?=https://){URI}{_END}"),
+                    "clientId": _NAME,
+                    "clientSecretRef": _NAME,
+                    "flow": _choice("authorization_code_pkce", "client_credentials"),
+                    "scopes": _NAMES,
+                },
+                ("resource", "issuer", "clientId", "flow"),
+            ),
+        },
+    ],
+)
+
 # R-REG-07. A backend may ask for one, though nobody can grant it yet: the host has to see it.
 UPLOAD = _object(
     "an upload object",
     {
         "endpoint": _text(
             "an https URL, or plain http to this machine",
-            r"^(?:https://|http://(?:localhost|127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\])"
-            r"(?::[0-9]+)?(?:[/?#]|$))",
+            r"^(?=https://|http://(?:localhost|127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\])"
+            rf"(?::[0-9]+)?(?:[/?#]|$)){URI}{_END}",
         ),
         "timeoutMs": {"type": "integer", "minimum": 1, "description": "milliseconds from 1"},
         "maxBytes": {"type": "integer", "minimum": 0, "description": "a number of bytes from 0"},
-        "auth": _object(
-            "a bearer or OAuth binding", {"type": _choice("bearer", "oauth")}, ("type",)
-        ),
+        "auth": _UPLOAD_AUTH,
     },
     ("endpoint", "timeoutMs", "maxBytes"),
 )
