@@ -1,7 +1,7 @@
 """Run the benchmarks and print one table: ``python -m benchmarks [NAME …]``.
 
-Names: latency, chain, validation, overshoot, load, close, startup, memory. Exits with 1 if a bound is missed. The
-machine should be idle: the bounds are meant for that.
+Names: latency, chain, validation, overshoot, load, close, startup, memory. Exits with 1 if a bound
+is missed. The machine should be idle: the bounds are meant for that.
 """
 
 from __future__ import annotations

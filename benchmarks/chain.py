@@ -1,8 +1,8 @@
 """What each further interceptor costs, and what each further observer does not.
 
 The cost of an interceptor is what a call takes beyond one that asks nobody, by their number: it has
-to be the same for 1, 4 and 16 of them. Observers are told side by side, so that 16 of a backend that
-takes 20 ms must not take twice as long as one.
+to be the same for 1, 4 and 16 of them. Observers are told side by side, so that 16 of a backend
+that takes 20 ms must not take twice as long as one.
 """
 
 from __future__ import annotations

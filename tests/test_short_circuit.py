@@ -59,21 +59,21 @@ ASKED, TOLD, LEFT_OUT = ["intercept"], ["observe"], []
 
 
 @pytest.mark.parametrize(
-    ("ends", "policy"),
+    "ends",
     [
-        (says(DENY), "fail-closed"),
-        (says(stop()), "fail-closed"),
-        (says(stop(), ALLOW, returning(1)), "fail-closed"),
-        (fails(refused), "fail-closed"),
-        (says({"type": "retry"}), "fail-closed"),
+        says(DENY),
+        says(stop()),
+        says(stop(), ALLOW, returning(1)),
+        fails(refused),
+        says({"type": "retry"}),
     ],
     ids=["deny", "stop", "stop and result", "failure", "refused"],
 )
 def test_the_uncalled_become_observers_of_the_effective_event(
-    ends: Act, policy: str, open_client: Clients, records: AuditLog
+    ends: Act, open_client: Clients, records: AuditLog
 ) -> None:
-    """R-SET-08, R-OBS-01, R-OBS-02: as edited, without an id, a capability, a state or a verdict."""
-    editor, ender, first, second = line_up(says(EDIT), ends, None, None, policy=policy)
+    """R-SET-08, R-OBS-01, R-OBS-02: as edited, and without an id, capabilities or a state."""
+    editor, ender, first, second = line_up(says(EDIT), ends, None, None)
     outcome = ask(open_client(editor, ender, first, second, capabilities=WHOLE))
     assert not outcome.may_execute
     assert methods(editor, ender, first, second) == [ASKED, ASKED, TOLD, TOLD]
@@ -163,15 +163,11 @@ def test_an_interruption_behind_an_early_end_tells_nobody_either(open_client: Cl
     """R-OBS-04: the denial stands, and is told to nobody."""
     budget = Budget(30)
 
-    def denies_and_cancels(backend: Backend, received: Json, own: Budget) -> Optional[bytes]:
-        answered = says(DENY)(backend, received, own)
-        return answered
-
     class Cancelling:
         def write(self, record: object) -> None:
             budget.cancel()
 
-    first, second = line_up(denies_and_cancels, None)
+    first, second = line_up(says(DENY), None)
     client = open_client(first, second, capabilities=WHOLE, audit=Cancelling())
     assert_denied(ask(client, budget=budget), "not here")
     assert methods(first, second) == [ASKED, LEFT_OUT]

@@ -187,4 +187,5 @@ def _verdict(case: Case, result: Any, sent: list[Sent]) -> Verdict:
         refused=[(one["backend"], one["subscription"]) for one in failed],
         synthetic=any(one["synthetic_denial"] for one in failed),
         sent=sent,
+        details=[f"{one['code']}: {one['error']}" for one in failed],
     )

@@ -22,7 +22,8 @@ class Verdict:
 
     With a ``host_error`` the client refused what the host wanted, and nothing else counts.
     ``refused`` are the interceptors that failed, as (backend, index of the subscription); ``sent``
-    is all that went out, in order.
+    is all that went out, in order. ``decision`` is ours alone: the SDK has another idea of it.
+    ``details`` are for people.
     """
 
     host_error: Optional[str] = None
@@ -36,7 +37,9 @@ class Verdict:
     remaining: Optional[int] = None
     refused: list[tuple[str, int]] = field(default_factory=list)
     synthetic: bool = False
+    decision: str = ""
     sent: list[Sent] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
 
     @property
     def asked(self) -> list[Sent]:
