@@ -24,7 +24,7 @@ __all__ = ["AuditKind", "AuditRecord", "AuditSink", "JsonLinesSink", "LoggingSin
 
 _log = logging.getLogger("ahp_sync")
 
-_REASON_CHARACTERS = 4096
+_REASON_CHARACTERS, _EFFECTS, _CUT = 4096, 256, "… (cut)"
 
 
 class AuditKind(str, enum.Enum):
@@ -62,7 +62,7 @@ class AuditRecord:
     """One disposition. Times are RFC 3339 and milliseconds; fields that don't apply are None.
 
     ``backend`` and ``subscription`` are None where the host itself decided. ``effects`` are the
-    types of those that were accepted, in order. ``untrusted`` maps ``reason``, ``sample`` and
+    types of those that were accepted, in order; the first 256 and a mark, if there are more. ``untrusted`` maps ``reason``, ``sample`` and
     ``stderr`` to bounded text of the backend.
     """
 
@@ -277,6 +277,7 @@ class EventAudit:
         reason: Optional[str] = None,
         sample: Optional[str] = None,
         stderr: Optional[str] = None,
+        effects: tuple[str, ...] = (),
         **fields: Any,
     ) -> None:
         """Record one disposition; ``reason``, ``sample`` and ``stderr`` go into ``untrusted``."""
@@ -295,6 +296,8 @@ class EventAudit:
                 call=event.get("call", {}).get("id"),
                 tool=event.get("tool", {}).get("name"),
                 elapsed_ms=elapsed,
+                # As many as a backend likes; there is no end of a record in that.
+                effects=effects if len(effects) <= _EFFECTS else (*effects[:_EFFECTS], _CUT),
                 untrusted={name: text for name, text in untrusted.items() if text},
                 **({} if subscription is None else _about(subscription)),
                 **{name: fact for name, fact in (facts or {}).items() if name in _FACTS},
@@ -325,4 +328,4 @@ def _wants(sink: AuditSink, kind: AuditKind) -> bool:
 
 
 def _bounded(text: str) -> str:
-    return text if len(text) <= _REASON_CHARACTERS else text[:_REASON_CHARACTERS] + "… (cut)"
+    return text if len(text) <= _REASON_CHARACTERS else text[:_REASON_CHARACTERS] + _CUT

@@ -206,12 +206,14 @@ class Client(Hooks):
                 time=time,
                 native=native,
                 request=request,
+                wanted=lambda: not call.ended,
             )
             if event_type not in self._capabilities.observed:
                 raise InvalidEvent("$.type", repr(event_type), "an event that was declared")
             grant = self._grant(event, capabilities)
             opening = begin(event, state, grant)
-            runtime.lineage.accept(event)
+            if not call.ended:  # or nothing will be sent, and not all of it may have been checked
+                runtime.lineage.accept(event)
             interception = Interception(opening, grant or Grant(), codecs, runtime.lineage, request)
             return self._call(runtime, call).settle(interception, asks=grant is not None)
         finally:

@@ -35,28 +35,28 @@ def observe(tellings: Sequence[Telling], delivery: Delivery, budget: Budget) -> 
     if not tellings:
         return
     started = time.monotonic()
-    notices = [
-        Notice(one.route.transport, observe_notification(one.route.view(one.event)), Progress())
-        for one in tellings
-    ]
+    progress = [Progress() for _ in tellings]
     try:
+        budget.check()  # what won't be sent is not worth a view, nor need it be fit for one
+        notices = [_notice(one, its) for one, its in zip(tellings, progress)]
         results = delivery.observe(notices, budget)
     except BudgetEnded:  # there was no time left to begin
         results = [BudgetEnded() for _ in tellings]
-    for one, notice, result in zip(tellings, notices, results):
+    for one, its, result in zip(tellings, progress, results):
         if result is not None:
-            failure = (
-                result
-                if isinstance(result, OperationalFailure)
-                else _untold(budget, notice.progress)
-            )
+            failure = result if isinstance(result, OperationalFailure) else _untold(budget, its)
             one.audit.failure(
                 AuditKind.OBSERVATION_FAILED,
                 one.route.subscription,
                 failure,
-                notice.progress.attempts,
+                its.attempts,
                 started,
             )
+
+
+def _notice(telling: Telling, progress: Progress) -> Notice:
+    route = telling.route
+    return Notice(route.transport, observe_notification(route.view(telling.event)), progress)
 
 
 def failure_payloads(failures: Iterable[Failure]) -> Iterable[tuple[Failure, dict[str, Any]]]:

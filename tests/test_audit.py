@@ -12,10 +12,19 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from answering import ALLOW, modify, note, says, stop
 from inprocess import Backend, deny, fails, intercept, observe, ok, refused
 from watching import launch
 
-from ahp_sync import AuditKind, AuditRecord, Client, JsonLinesSink, LoggingSink, Outcome
+from ahp_sync import (
+    AuditKind,
+    AuditRecord,
+    Capabilities,
+    Client,
+    JsonLinesSink,
+    LoggingSink,
+    Outcome,
+)
 from ahp_sync.audit import Auditor
 from ahp_sync.testing import AuditLog, assert_proceeds
 
@@ -55,8 +64,9 @@ def test_the_members_of_a_record_are_stable() -> None:
     """Names and order are what readers of the file rely on; every value is plain JSON."""
     assert list(RECORD.to_json()) == [
         *("kind", "event_id", "event_type", "backend", "subscription", "mode", "session", "call"),
-        *("tool", "policy", "timeout_ms", "elapsed_ms", "attempts", "failure_class", "code"),
-        *("detail", "http_status", "rpc_code", "exit_status", "synthetic", "untrusted", "time"),
+        *("tool", "policy", "timeout_ms", "elapsed_ms", "attempts", "effects", "failure_class"),
+        *("code", "detail", "http_status", "rpc_code", "exit_status", "synthetic", "untrusted"),
+        "time",
     ]
     assert json.loads(json.dumps(RECORD.to_json())) == RECORD.to_json()
     assert type(RECORD.to_json()["kind"]) is str
@@ -67,7 +77,7 @@ def test_the_kinds_are_stable() -> None:
     """Explicit and synthetic denials have kinds of their own (AHP-FAIL-001, R-FAIL-04)."""
     assert [kind.value for kind in AuditKind] == [
         *("accepted", "explicit_denial", "synthetic_denial", "failed_open"),
-        *("not_called", "interrupted", "expired", "observation_failed"),
+        *("not_called", "interrupted", "expired", "host_denial", "observation_failed"),
     ]
     assert str(AuditKind.ACCEPTED) == "accepted"
 
@@ -98,6 +108,70 @@ def test_a_record_says_whose_it_is(open_client: Clients, records: AuditLog) -> N
     found = record.to_json()
     assert {name: found[name] for name in expected} == expected
     assert 0 <= found["elapsed_ms"] < 700
+
+
+def test_a_record_names_the_effects_that_were_accepted(
+    open_client: Clients, records: AuditLog
+) -> None:
+    """Their types, in the order in which they came; of a refused answer none is named."""
+    good = Backend(says(note("x"), modify("input", "merge", {}), ALLOW, note("y")))
+    bad = Backend(says(note("x"), {"type": "retry"}), id="com.example.two")
+    ask(open_client(good, bad, capabilities=Capabilities.whole()))
+    accepted, denied = records
+    assert accepted.kind is AuditKind.ACCEPTED
+    assert accepted.effects == ("message", "modify", "allow", "message")
+    assert accepted.to_json()["effects"] == ["message", "modify", "allow", "message"]
+    assert (denied.kind, denied.effects) == (AuditKind.SYNTHETIC_DENIAL, ())
+
+
+@pytest.mark.parametrize(("count", "named"), [(256, 256), (257, 257), (5000, 257)])
+def test_a_backend_does_not_decide_how_long_a_record_is(
+    count: int, named: int, open_client: Clients, records: AuditLog
+) -> None:
+    """Beyond 256 effects the record says that there were more."""
+    client = open_client(Backend(says(*[note("x")] * count)), capabilities=Capabilities.whole())
+    assert len(ask(client).messages) == count
+    (record,) = records
+    assert len(record.effects) == named
+    assert (record.effects[-1] == "… (cut)") is (count > 256)
+
+
+def test_a_stop_has_the_backends_words_and_is_no_denial(
+    open_client: Clients, records: AuditLog
+) -> None:
+    """They are untrusted, as those of a denial are."""
+    ask(open_client(Backend(says(stop("three failures"))), capabilities=Capabilities.whole()))
+    (record,) = records
+    assert (record.kind, record.effects) == (AuditKind.ACCEPTED, ("flow",))
+    assert dict(record.untrusted) == {"reason": "three failures"}
+
+
+def test_a_refusal_of_the_host_is_the_hosts(
+    open_client: Clients, records: AuditLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No backend and no subscription stand there, in the record and in the log."""
+    client = open_client(Backend(), audit=[records, LoggingSink()], authorize=lambda _: False)
+    with caplog.at_level(logging.INFO, "ahp_sync.audit"):
+        ask(client, event_id="e-1", session="s-1")
+    record = records.records[-1]
+    assert (record.kind, record.backend, record.subscription) == (AuditKind.HOST_DENIAL, None, None)
+    assert (record.who, record.session, record.tool) == ("host", "s-1", "Bash")
+    assert not record.synthetic
+    assert caplog.records[-1].getMessage() == "host_denial host tool.before e-1"
+    assert caplog.records[-1].levelno == logging.WARNING
+
+
+def test_a_failure_that_is_told_has_a_record_of_its_own(
+    open_client: Clients, records: AuditLog
+) -> None:
+    """Where it could not be told: under the id of the ``hook.failure`` event itself."""
+    failing = Backend(fails(refused), intercept(policy="fail-open"))
+    deaf = Backend(fails(refused), observe(["hook.failure"]), id="com.example.deaf")
+    ask(open_client(failing, deaf), event_id="e-1", session="s-1")
+    failed, untold = records
+    assert (failed.event_type, failed.event_id) == ("tool.before", "e-1")
+    assert (untold.event_type, untold.backend) == ("hook.failure", deaf.id)
+    assert (untold.session, untold.tool, untold.call) == ("s-1", None, None)
 
 
 def test_an_observers_record_has_no_policy(open_client: Clients, records: AuditLog) -> None:

@@ -91,7 +91,7 @@ CALLS: list[tuple[str, str, Any, str, str]] = [
     ("tool_before", "input", {"a": {1}}, "$.tool.input.a", "JSON value"),
     ("tool_before", "input", {1: 2}, "$.tool.input", "string keys"),
     ("tool_before", "call_id", "", "$.call.id", "non-empty"),
-    ("tool_before", "origin", "elsewhere", "$.tool.origin", "native"),
+    ("tool_before", "origin", "elsewhere", "$.tool", "mcp"),
     ("tool_before", "kind", 5, "$.tool.kind", "string"),
     ("tool_before", "path", None, "$.path", "string"),
     ("tool_before", "batch", {}, "$.batch", "callIds"),
@@ -124,7 +124,7 @@ COMMON = [
     ("session", "", "$.session.id", "non-empty"),
     ("session", {"id": 5}, "$.session.id", "string"),
     ("parent_event_id", "", "$.parentEventId", "non-empty"),
-    ("extensions", {"bad key": 1}, "$.extensions", "form"),
+    ("extensions", {"bad key": 1}, "$.extensions", "reverse-DNS"),
     ("native", object(), "$.native", "JSON value"),
     ("event_id", "", "$.id", "non-empty"),
     ("event_id", 5, "$.id", "string"),
@@ -171,7 +171,8 @@ def test_a_budget_is_a_budget(method: str, budget: Any, open_client: Clients) ->
     ("event_type", "payload", "path"),
     [
         ("tool.befor", {}, "$.type"),
-        ("turn.start", {}, "$.type"),  # the protocol has it, this version does not serve it
+        ("turn.begin", {}, "$.type"),
+        ("turn.start", {}, "$"),
         ("*", {}, "$.type"),
         (5, {}, "$.type"),
         ([], {}, "$.type"),

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from ahp_sync import Decision, Failure, FailureClass, FailurePolicy, Outcome
+from ahp_sync import Candidate, Decision, Failure, FailureClass, FailurePolicy, Outcome
 
 EVENT = {"id": "e-1", "type": "tool.before", "tool": {"name": "Bash", "input": {"command": "ls"}}}
 
@@ -48,10 +48,28 @@ def test_by_default_nothing_happened() -> None:
     """A bare outcome has no failure, result, message or flag."""
     outcome = Outcome(Decision.PROCEED, EVENT)
     flags = (outcome.synthetic, outcome.failed_open, outcome.has_result)
-    texts = (outcome.reason, outcome.result, outcome.messages, outcome.instructions)
     assert flags == (False, False, False)
-    assert texts == (None, None, (), ())
+    assert (outcome.reason, outcome.messages, outcome.instructions) == (None, (), ())
     assert (outcome.failures, outcome.injections, outcome.flow) == ((), (), "none")
+    assert (outcome.permission, outcome.candidate) == ("none", None)
+    assert outcome.remaining_continuations is None
+    assert (outcome.typed_input, outcome.typed_result) == (None, None)
+
+
+@pytest.mark.parametrize("decision", list(Decision), ids=str)
+@pytest.mark.parametrize("value", [None, 0, {"a": [1]}])
+def test_only_a_deliverable_candidate_is_a_result(decision: Decision, value: object) -> None:
+    """R-SET-09, T-05: whatever else was accepted; and a result of None is one (T-07)."""
+    outcome = Outcome(decision, EVENT, candidate=Candidate(value), permission="allow")
+    assert outcome.candidate == Candidate(value)
+    if decision is Decision.SUPPLIED:
+        assert outcome.has_result
+        assert outcome.result is value
+    else:
+        assert not outcome.has_result
+        assert not hasattr(outcome, "result")
+        with pytest.raises(AttributeError, match=f"ended in '{decision}' has no result"):
+            _ = outcome.result
 
 
 def test_decisions_are_their_words() -> None:
@@ -73,6 +91,13 @@ def test_an_outcome_and_its_failures_can_be_pickled() -> None:
         detail="refused",
         attempts=3,
     )
-    outcome = Outcome(Decision.PROCEED, EVENT, failures=(failure,), failed_open=True)
+    outcome = Outcome(
+        Decision.PROCEED,
+        EVENT,
+        failures=(failure,),
+        failed_open=True,
+        candidate=Candidate(1, {"from": "cache"}),
+        injections=({"type": "inject"},),
+    )
     assert pickle.loads(pickle.dumps(outcome)) == outcome
     assert str(failure) == "com.example.one[0] connection/connect_refused: refused"

@@ -417,3 +417,44 @@ def test_without_the_fast_engine_all_goes_on(monkeypatch: pytest.MonkeyPatch) ->
         assert effect_problem("deny", {**EFFECT, "reason": ""}) is not None
     finally:
         validation.fast_check.cache_clear()
+
+
+# --- long histories -------------------------------------------------------------------------------
+
+
+def history(length: int) -> dict[str, Any]:
+    """Return the members of a ``model.request.before`` with so many messages."""
+    items: list[dict[str, Any]] = [
+        {"id": f"m{i}", "role": "user", "parts": []} for i in range(length)
+    ]
+    return {
+        "model": {"id": "m", "provider": "p"},
+        "attempt": {"id": "a", "number": 1},
+        "params": {},
+        "items": items,
+    }
+
+
+@pytest.mark.parametrize("place", [0, 63, 64, 130, 199])
+def test_the_path_in_a_long_list_is_that_of_the_whole(place: int) -> None:
+    """It is checked in pieces, which nobody has to know."""
+    event = history(200)
+    event["items"][place]["role"] = "nobody"
+    problem = validation.event_problem("model.request.before", event, lambda: True)
+    assert problem == validation.event_problem("model.request.before", event)
+    assert problem is not None
+    assert problem.path == f"$.items[{place}].role"
+
+
+def test_a_long_list_is_left_when_nobody_waits_for_it() -> None:
+    """The time is looked at between the pieces."""
+    event, looks = history(1000), []
+    event["items"][500]["role"] = "nobody"
+
+    def wanted() -> bool:
+        looks.append(None)
+        return len(looks) < 3
+
+    assert validation.event_problem("model.request.before", event, wanted) is None
+    assert len(looks) == 3
+    assert validation.event_problem("model.request.before", event, lambda: True) is not None

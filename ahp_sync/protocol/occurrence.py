@@ -6,7 +6,7 @@ import re
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Callable, Mapping, Optional, Union
 
 from ahp_sync.errors import InvalidEvent
 from ahp_sync.protocol.changes import check_change
@@ -74,11 +74,13 @@ class Origin:
         time: Optional[datetime] = None,
         native: Any = None,
         request: Optional[Mapping[str, Any]] = None,
+        wanted: Optional[Callable[[], bool]] = None,
     ) -> dict[str, Any]:
         """Return the event as plain JSON values, a copy that no later change of the host reaches.
 
         ``payload`` holds every member but the ones of this object's own, ``request`` is the event
-        of the elicitation whose result it brings. Raises :class:`InvalidEvent` naming the path of
+        of the elicitation whose result it brings. Once ``wanted`` returns False the event will not
+        be sent, and need not be checked to its end. Raises :class:`InvalidEvent` naming the path of
         what is wrong.
         """
         known = EVENTS.get(event_type) if isinstance(event_type, str) else None
@@ -90,7 +92,7 @@ class Origin:
         members = plain(payload, "$", _LEVEL)
         if event_id is not None:
             members["id"] = plain(event_id, "$.id")
-        problem = event_problem(event_type, members)
+        problem = event_problem(event_type, members, wanted)
         if problem is not None:
             raise InvalidEvent(problem.path, _found(problem.keyword), problem.wanted)
         check_change(event_type, members)

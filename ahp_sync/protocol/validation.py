@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Iterable
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -41,9 +42,35 @@ class Problem(NamedTuple):
     wanted: str
 
 
-def event_problem(event_type: str, event: Any) -> Optional[Problem]:
-    """Check the members that a call gave to an event, those of the client's own left aside."""
-    return _problem(f"event:{event_type}", event)
+def event_problem(
+    event_type: str, event: Any, wanted: Optional[Callable[[], bool]] = None
+) -> Optional[Problem]:
+    """Check the members that a call gave to an event, those of the client's own left aside.
+
+    :param wanted: asked now and then, since a long history takes long to check; where it returns
+        False the rest is left unchecked.
+    """
+    key = f"event:{event_type}"
+    items = event.get("items") if isinstance(event, dict) else None
+    if wanted is None or not isinstance(items, list) or len(items) <= _AT_ONCE:
+        return _problem(key, event)
+    # An item stands for itself, so a long list can be checked piece by piece.
+    for start in range(0, len(items), _AT_ONCE):
+        problem = _problem(key, {**event, "items": items[start : start + _AT_ONCE]})
+        if problem is not None:
+            return problem._replace(path=_moved(problem.path, start))
+        if not wanted():
+            break
+    return None
+
+
+# How many items of an event are checked between two looks at the time.
+_AT_ONCE = 64
+_ITEM = re.compile(r"(?<=^\$\.items\[)\d+")
+
+
+def _moved(path: str, start: int) -> str:
+    return _ITEM.sub(lambda match: str(int(match[0]) + start), path)
 
 
 def effect_problem(key: str, effect: Any) -> Optional[Problem]:
