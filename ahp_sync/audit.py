@@ -62,8 +62,8 @@ class AuditRecord:
     """One disposition. Times are RFC 3339 and milliseconds; fields that don't apply are None.
 
     ``backend`` and ``subscription`` are None where the host itself decided. ``effects`` are the
-    types of those that were accepted, in order; the first 256 and a mark, if there are more. ``untrusted`` maps ``reason``, ``sample`` and
-    ``stderr`` to bounded text of the backend.
+    types of those that were accepted, in order; the first 256 and a mark, if there are more.
+    ``untrusted`` maps ``reason``, ``sample`` and ``stderr`` to bounded text of the backend.
     """
 
     kind: AuditKind

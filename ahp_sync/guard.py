@@ -36,6 +36,8 @@ _VARIADIC: dict[Any, type] = {
     inspect.Parameter.VAR_POSITIONAL: list,
     inspect.Parameter.VAR_KEYWORD: dict,
 }
+# What another argument would be taken for, if it were among those of ``**``.
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class Guard:
@@ -80,6 +82,9 @@ class Guard:
             self._signature = inspect.signature(fn)
         except ValueError:
             raise TypeError(f"the arguments of {self._name!r} can't be told, wrap it") from None
+
+        parameters = self._signature.parameters.values()
+        self._named = {one.name for one in parameters if one.kind in _BY_NAME}
 
         @functools.wraps(fn)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -130,10 +135,11 @@ class Guard:
         return inspect.BoundArguments(self._signature, OrderedDict(arguments))
 
     def _argument(self, name: str, value: Any) -> Any:
-        kind = self._signature.parameters[name].kind
-        wanted = _VARIADIC.get(kind)
+        wanted = _VARIADIC.get(self._signature.parameters[name].kind)
         if wanted is not None and not isinstance(value, wanted):
             raise TypeError(f"{name!r} takes a {wanted.__name__}")
+        if wanted is dict and not self._named.isdisjoint(value):
+            raise TypeError(f"{name!r} takes none of the other arguments")
         return tuple(value) if wanted is list else value
 
     def _run(self, bound: inspect.BoundArguments, common: dict[str, Any]) -> Any:

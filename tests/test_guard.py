@@ -7,14 +7,48 @@ import functools
 import logging
 import threading
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import Any, Callable, NoReturn, Optional
 
 import pytest
+from answering import (
+    ALLOW,
+    ASK,
+    DENY,
+    go_on,
+    inject,
+    message,
+    modify,
+    note,
+    part,
+    returning,
+    says,
+    stop,
+)
 from inprocess import Act, Backend, deny, fails, hangs, intercept, observe, ok, refused
 from watching import timed
 
-from ahp_sync import Budget, Client, ClientClosed, Decision, InvalidEvent, ToolDenied
-from ahp_sync.testing import assert_denied, assert_expired, assert_interrupted
+from ahp_sync import (
+    Budget,
+    Capabilities,
+    Client,
+    ClientClosed,
+    Decision,
+    Grant,
+    InvalidEvent,
+    Modify,
+    Outcome,
+    ToolDenied,
+)
+from ahp_sync.testing import (
+    HttpBackend,
+    assert_asks,
+    assert_denied,
+    assert_expired,
+    assert_interrupted,
+    assert_stopped,
+    assert_synthetic_denial,
+)
 
 Clients = Callable[..., Client]
 
@@ -367,6 +401,385 @@ def test_a_result_that_can_not_be_sent_is_returned(
     with caplog.at_level(logging.WARNING, "ahp_sync"):
         assert client.guard(lambda: "\ud800", name="tool")() == "\ud800"
     assert "was not sent: InvalidEvent" in caplog.text
+
+
+# --- what backends do to it -------------------------------------------------------------------
+
+WHOLE = Capabilities.whole()
+
+
+def judging(
+    before: Act = ok, after: Act = ok, *, policy: str = "fail-closed", **options: Any
+) -> Backend:
+    """Return a backend that decides about both events of a guarded call."""
+
+    def act(backend: Backend, received: dict[str, Any], budget: Budget) -> Optional[bytes]:
+        is_before = received["params"]["event"]["type"] == "tool.before"
+        return (before if is_before else after)(backend, received, budget)
+
+    subscription = intercept(["tool.before", "tool.after"], policy=policy, **options)
+    return Backend(act, subscription)
+
+
+def edits(**arguments: Any) -> Act:
+    return says(modify("input", "merge", arguments))
+
+
+@pytest.mark.parametrize("result", [None, "text", {"a": [1]}, 7, False])
+def test_a_supplied_result_is_returned_in_the_tools_place(
+    result: Any, open_client: Clients
+) -> None:
+    """R-PAY-04: the tool does not run, and ``tool.after`` says why and what stood in for it."""
+    backend = judging(says(returning(result)))
+    assert open_client(backend, capabilities=WHOLE).guard(forbidden)() == result
+    after = told(backend)
+    assert (after["outcome"], after["execution"]) == (
+        "ok",
+        {"status": "skipped", "reason": "supplied_result"},
+    )
+    assert "durationMs" not in after
+    texts = [one["text"] for item in after["items"] for one in item["parts"]]
+    assert len(texts) == (result is not None)
+
+
+@pytest.mark.parametrize(
+    ("act", "check"),
+    [
+        (says(ASK), assert_asks),
+        (says(ASK, returning(1)), assert_asks),
+        (says(stop("enough")), lambda outcome: assert_stopped(outcome, "enough")),
+        (says(stop("enough"), ALLOW, returning(1)), assert_stopped),
+        (says(DENY, returning(1), ALLOW), assert_denied),
+    ],
+)
+def test_what_is_not_settled_in_its_favour_does_not_run(
+    act: Act, check: Callable[[Outcome], object], open_client: Clients
+) -> None:
+    """T-05: nor is a result delivered that stands beside it."""
+    backend = judging(act)
+    with pytest.raises(ToolDenied) as caught:
+        open_client(backend, capabilities=WHOLE).guard(forbidden)()
+    check(caught.value.outcome)
+    assert told(backend)["outcome"] == "denied"
+
+
+def test_the_hosts_own_say_counts_for_a_guarded_tool(open_client: Clients) -> None:
+    """R-SET-13: no backend's ``allow`` passes it by."""
+    backend = judging(says(ALLOW))
+    client = open_client(backend, capabilities=WHOLE, authorize=lambda _: False)
+    with pytest.raises(ToolDenied, match="The host's own policy"):
+        client.guard(forbidden)()
+    assert told(backend)["outcome"] == "denied"
+
+
+@pytest.mark.parametrize(
+    ("edit", "args", "kwargs", "got"),
+    [
+        ({"a": 5}, (1, 2, 3), {"flag": True, "x": 1}, (5, (2, 3), True, {"x": 1})),
+        ({"more": [9]}, (1, 2, 3), {}, (1, (9,), False, {})),
+        ({"more": []}, (1, 2, 3), {"x": 1}, (1, (), False, {"x": 1})),
+        ({"named": {"y": [1]}}, (1,), {"x": 1}, (1, (), False, {"y": [1]})),
+        ({"named": {}, "flag": True}, (1,), {"x": 1}, (1, (), True, {})),
+        ({"a": 1.0, "more": [2, 3]}, (1, 2, 3), {}, (1, (2, 3), False, {})),
+    ],
+)
+def test_the_tool_runs_with_the_edited_input(
+    edit: dict[str, Any], args: Any, kwargs: Any, got: Any, open_client: Clients
+) -> None:
+    """By the names of its parameters, ``*args`` and ``**kwargs`` among them."""
+    backend = judging(edits(**edit))
+    assert open_client(backend, capabilities=WHOLE).guard(variadic)(*args, **kwargs) == got
+    before, after = backend.events
+    assert after["tool"]["input"] == {**before["tool"]["input"], **edit}
+
+
+def test_what_was_not_edited_stays_the_very_object(open_client: Clients) -> None:
+    """A tuple, or a mapping of the host's own, is exchanged for JSON only where it was edited."""
+    pair, options = (1, (2, 3)), MappingProxyType({"x": 1})
+    kept: list[Any] = []
+
+    def tool(pair: Any, options: Any, number: int) -> int:
+        kept.extend([pair, options])
+        return number
+
+    assert (
+        open_client(judging(edits(number=9)), capabilities=WHOLE).guard(tool)(pair, options, 1) == 9
+    )
+    assert kept[0] is pair
+    assert kept[1] is options
+    kept.clear()
+    client = open_client(judging(edits(pair=[1])), capabilities=WHOLE)
+    client.guard(tool)(pair, options, 1)
+    assert kept[0] == [1]
+    assert kept[1] is options
+
+
+def test_positional_only_arguments_are_edited_as_well(open_client: Clients) -> None:
+    """And may stand among the named ones of ``**`` at the same time."""
+
+    def tool(a: int, /, b: int, **named: int) -> Any:
+        return a, b, named
+
+    client = open_client(judging(edits(a=5, named={"a": 7})), capabilities=WHOLE)
+    assert client.guard(tool)(1, 2) == (5, 2, {"a": 7})
+
+
+UNBINDABLE = [
+    modify("input", "replace", {"a": 1}),
+    modify("input", "replace", {}),
+    modify("input", "merge", {"unknown": 1}),
+    modify("input", "merge", {"more": 5}),
+    modify("input", "merge", {"more": {"0": 1}}),
+    modify("input", "merge", {"more": None}),
+    modify("input", "merge", {"named": []}),
+    modify("input", "merge", {"named": {"a": 1}}),
+    modify("input", "merge", {"named": {"flag": True}}),
+]
+
+
+@pytest.mark.parametrize("effect", UNBINDABLE)
+def test_an_edit_that_the_function_can_not_take_is_refused(
+    effect: dict[str, Any], open_client: Clients
+) -> None:
+    """As a failure of its backend: fail-closed denies, fail-open runs it unchanged."""
+    backend = judging(says(effect))
+    with pytest.raises(ToolDenied) as caught:
+        open_client(backend, capabilities=WHOLE).guard(variadic)(1, 2, x=3)
+    assert_synthetic_denial(caught.value.outcome, failure_class="effects")
+    assert caught.value.outcome.failures[0].code == "refused_by_host"
+
+    backend = judging(says(effect), policy="fail-open")
+    guarded = open_client(backend, capabilities=WHOLE).guard(variadic)
+    assert guarded(1, 2, x=3) == (1, (2,), False, {"x": 3})
+
+
+# --- what it returned -------------------------------------------------------------------------
+
+TOOL_SAID = [message("m-new", "[removed]", role="tool")]
+
+
+def output(*messages: dict[str, Any], operation: str = "replace") -> Act:
+    return says(modify("output", operation, list(messages)))
+
+
+@pytest.mark.parametrize(
+    ("act", "text"),
+    [
+        (ok, "key=hunter2"),
+        (output(*TOOL_SAID), "[removed]"),
+        (output(message("m-a", "a", "b", role="tool"), message("m-b", "c", role="tool")), "abc"),
+        (output(message("m-a", " (cut)", role="tool"), operation="merge"), "key=hunter2 (cut)"),
+        (output(), ""),
+        (output(message("m-a", role="tool")), ""),
+    ],
+)
+def test_a_text_is_returned_as_the_backends_left_it(
+    act: Act, text: str, open_client: Clients
+) -> None:
+    """The texts of the effective output, one after another."""
+    client = open_client(judging(after=act), capabilities=WHOLE)
+    assert client.guard(lambda: "key=hunter2", name="tool")() == text
+
+
+def test_a_text_that_was_taken_out_does_not_come_back(open_client: Clients) -> None:
+    """A gap in its place, or a part without its text, says nothing."""
+    gap = {
+        "id": "p-gap",
+        "kind": "text",
+        "mediaType": "text/plain",
+        "selection": "body",
+        "gap": {"reason": "redacted"},
+    }
+    hidden = {"id": "p-meta", "kind": "text", "mediaType": "text/plain", "selection": "omit"}
+    for parts, text in (([gap], ""), ([hidden], ""), ([gap, part("p-x", "rest")], "rest")):
+        act = output(message("m-new", *parts, role="tool"))
+        client = open_client(judging(after=act), capabilities=WHOLE)
+        assert client.guard(lambda: "key=hunter2", name="tool")() == text
+
+
+def test_an_edit_of_the_output_that_is_refused_changes_nothing(open_client: Clients) -> None:
+    """The whole answer is (R-ADM-01)."""
+    act = says(modify("output", "replace", []), {"type": "retry"})
+    client = open_client(judging(after=act, policy="fail-open"), capabilities=WHOLE)
+    assert client.guard(lambda: "done", name="tool")() == "done"
+
+
+@pytest.mark.parametrize("result", [None, 5, ["a"], {"a": 1}, b"x"])
+def test_what_is_no_text_is_returned_as_it_is(result: Any, open_client: Clients) -> None:
+    """Nothing could be put in its place, so an edit of it is not offered, and not accepted."""
+    backend = judging(after=output(*TOOL_SAID), policy="fail-open")
+    client = open_client(backend, capabilities=WHOLE)
+    assert client.guard(lambda: result, name="tool")() is result
+    assert "modify" not in offered(backend)["tool.after"]["effects"]
+
+
+# --- what is offered (R-CAP-02) ---------------------------------------------------------------
+
+
+def offered(backend: Backend) -> dict[str, Any]:
+    """Return the capabilities of the last request for each event."""
+    return {
+        received["params"]["event"]["type"]: received["params"]["capabilities"]
+        for received in backend.messages
+    }
+
+
+def raises() -> NoReturn:
+    raise ValueError("its own")
+
+
+PATHS: dict[str, tuple[Act, Callable[[], Any]]] = {
+    "text": (ok, lambda: "done"),
+    "value": (ok, lambda: 5),
+    "exception": (ok, raises),
+    "denied": (says(DENY), forbidden),
+    "supplied": (says(returning("x")), forbidden),
+}
+
+
+def call_any(guarded: Callable[[], Any]) -> None:
+    try:
+        guarded()
+    except (ToolDenied, ValueError):
+        pass
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_without_a_listener_only_what_the_wrapper_does_itself_is_offered(
+    path: str, open_client: Clients
+) -> None:
+    """No message and no injection, and once the tool has run no flow: nobody would hear of it."""
+    act, tool = PATHS[path]
+    backend = judging(act)
+    call_any(open_client(backend, capabilities=WHOLE).guard(tool, name="tool"))
+    blocks = offered(backend)
+    assert set(blocks["tool.before"]["effects"]) == {
+        *("deny", "allow", "ask", "return", "modify", "flow")
+    }
+    assert blocks["tool.before"]["flow"] == {"operations": ["stop"]}
+    assert set(blocks["tool.after"]["effects"]) == ({"modify"} if path == "text" else set())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_with_a_listener_all_is_offered_that_the_host_declares(
+    path: str, open_client: Clients
+) -> None:
+    """But for edits of what is no text."""
+    act, tool = PATHS[path]
+    backend = judging(act)
+    client = open_client(backend, capabilities=WHOLE)
+    call_any(client.guard(tool, name="tool", on_outcome=lambda outcome: None))
+    blocks = offered(backend)
+    assert blocks["tool.before"] == Grant.whole("tool.before").to_json("tool.before")
+    edits = {"modify"} if path == "text" else set()
+    assert set(blocks["tool.after"]["effects"]) == {"message", "flow", "inject", *edits}
+
+
+def test_no_more_is_offered_than_was_declared(open_client: Clients) -> None:
+    """What the wrapper could do, but the host does not want done, is not."""
+    declared = Capabilities(
+        {"tool.before": Grant(("deny",)), "tool.after": Grant(modify=Modify(replace=False))}
+    )
+    backend = judging()
+    client = open_client(backend, capabilities=declared)
+    client.guard(lambda: "x", name="tool", on_outcome=lambda outcome: None)()
+    assert offered(backend) == {
+        "tool.before": {"effects": ["deny"]},
+        "tool.after": {
+            "effects": ["modify"],
+            "modify": {"output": {"replace": False, "merge": True}},
+        },
+    }
+
+
+def test_a_listener_hears_both_outcomes(open_client: Clients) -> None:
+    """In the caller's thread and in order: before the tool runs, and after it was told of."""
+    heard: list[Any] = []
+    threads: list[threading.Thread] = []
+
+    def listen(outcome: Outcome) -> None:
+        heard.append((outcome.event["type"], outcome.messages, outcome.flow))
+        threads.append(threading.current_thread())
+
+    def tool() -> str:
+        heard.append("ran")
+        return "done"
+
+    backend = judging(says(note("mind it")), says(note("well done"), go_on("next")))
+    client = open_client(backend, capabilities=WHOLE)
+    assert client.guard(tool, on_outcome=listen)() == "done"
+    assert heard == [
+        ("tool.before", ("mind it",), "none"),
+        "ran",
+        ("tool.after", ("well done",), "continue"),
+    ]
+    assert set(threads) == {threading.current_thread()}
+
+
+def test_a_listener_hears_of_a_denial(open_client: Clients) -> None:
+    """And of what is told afterwards; by decorator as well."""
+    heard: list[tuple[str, Decision]] = []
+    backend = judging(says(DENY), says(inject(message("i-1", "x"))))
+    client = open_client(backend, capabilities=WHOLE)
+
+    @client.tool(
+        name="tool",
+        on_outcome=lambda outcome: heard.append((outcome.event["type"], outcome.decision)),
+    )
+    def tool() -> NoReturn:
+        forbidden()
+
+    with pytest.raises(ToolDenied):
+        tool()
+    assert heard == [("tool.before", Decision.DENY), ("tool.after", Decision.PROCEED)]
+
+
+def test_a_listener_that_objects_keeps_the_tool_from_running(open_client: Clients) -> None:
+    """It is the host's own code: what it raises passes unchanged."""
+
+    def listen(outcome: Outcome) -> NoReturn:
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        open_client(Backend()).guard(forbidden, on_outcome=listen)()
+
+
+@pytest.mark.parametrize("wrong", [5, "print", []])
+def test_a_listener_can_be_called(wrong: Any, client: Client) -> None:
+    """When it is wrapped, not when it is called."""
+    with pytest.raises(TypeError, match="on_outcome must be callable"):
+        client.guard(plain, on_outcome=wrong)
+
+
+def test_edits_of_both_sides_over_the_network(ahp_http_backend: Callable[..., HttpBackend]) -> None:
+    """A real server that changes what goes in and what comes out."""
+    from ahp_sync import Harness
+
+    def judge(request: Any) -> Any:
+        before = request.event["type"] == "tool.before"
+        return (
+            modify("input", "merge", {"path": "/tmp/copy"})
+            if before
+            else modify("output", "replace", TOOL_SAID)
+        )
+
+    backend = ahp_http_backend(judge)
+    subscriptions = [intercept(["tool.before", "tool.after"], timeout_ms=20_000)]
+    read: list[str] = []
+
+    def tool(path: str) -> str:
+        read.append(path)
+        return "key=hunter2"
+
+    with Client(
+        backend.registration(subscriptions=subscriptions),
+        source="urn:example:tests",
+        harness=Harness("tests", "1"),
+        capabilities=WHOLE,
+    ) as client:
+        assert client.guard(tool)("/etc/keys") == "[removed]"
+    assert read == ["/tmp/copy"]
+    assert backend.requests[1].event["tool"]["input"] == {"path": "/tmp/copy"}
 
 
 # --- what can't be guarded --------------------------------------------------------------------

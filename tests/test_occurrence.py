@@ -9,12 +9,12 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any, Optional
 
 import pytest
+from answering import INTERCEPTED, PAYLOADS, event_of
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import OBJECTS, TEXT
 
 from ahp_sync import Harness, InvalidEvent
-from ahp_sync.protocol.events import EVENTS
 from ahp_sync.protocol.jsonrpc import MAX_DEPTH, parse_object
 from ahp_sync.protocol.messages import intercept_request, observe_notification
 from ahp_sync.protocol.occurrence import Origin, session_object
@@ -22,6 +22,12 @@ from ahp_sync.protocol.occurrence import Origin, session_object
 HARNESS = Harness("tests", "1.0")
 ORIGIN = Origin("urn:example:tests", HARNESS)
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
+#: What the tests' payloads have and their events could do without.
+OPTIONAL = {
+    "context.compact.before": ("instructions",),
+    "context.compact.after": ("items",),
+    "user.elicitation.result": ("parentEventId",),
+}
 BEFORE: dict[str, Any] = {
     "call": {"id": "c"},
     "tool": {"name": "Bash", "origin": "native", "input": {}},
@@ -207,10 +213,30 @@ def test_an_unknown_type_is_refused(event_type: Any) -> None:
     assert refusal(event_type, BEFORE).path == "$.type"
 
 
-@pytest.mark.parametrize("event_type", [e.name for e in EVENTS.values() if not e.declared])
-def test_a_type_that_is_not_served_yet_is_refused(event_type: str) -> None:
-    """Nothing is half-served."""
-    assert "serves" in refusal(event_type, {}).wanted
+@pytest.mark.parametrize("event_type", INTERCEPTED)
+def test_every_event_is_built_of_its_payload(event_type: str) -> None:
+    """The client's own members stand beside those of the payload, and nothing else."""
+    payload = PAYLOADS[event_type]
+    built = ORIGIN.event(event_type, payload, event_id="e-1", time=NOON)
+    assert built == {
+        "id": "e-1",
+        "source": "urn:example:tests",
+        "type": event_type,
+        "time": "2026-03-01T12:00:00.000+00:00",
+        "harness": {"name": "tests", "version": "1.0"},
+        **payload,
+    }
+
+
+@pytest.mark.parametrize("event_type", INTERCEPTED)
+def test_every_event_needs_its_payload(event_type: str) -> None:
+    """None of them is empty, and the error says what is missing."""
+    for name in PAYLOADS[event_type]:
+        if name in ("session", "batch"):
+            continue  # which most events can do without
+        less = {key: value for key, value in PAYLOADS[event_type].items() if key != name}
+        if name not in OPTIONAL.get(event_type, ()):
+            assert refusal(event_type, less).path == "$"
 
 
 @pytest.mark.parametrize("name", ["id", "source", "type", "time", "harness"])
@@ -309,3 +335,32 @@ def test_anything_else_is_no_session(session: Any) -> None:
     with pytest.raises(InvalidEvent) as raised:
         session_object(session)
     assert raised.value.path == "$.session"
+
+
+# --- elicitation ----------------------------------------------------------------------------------
+
+
+def test_a_result_is_checked_against_its_request() -> None:
+    """R-ELI-04: same source, session, mode and parent; the error names the member."""
+    asked = ORIGIN.event("user.elicitation.request", PAYLOADS["user.elicitation.request"])
+    told = {**PAYLOADS["user.elicitation.result"], "parentEventId": asked["id"]}
+    built = ORIGIN.event("user.elicitation.result", told, request=asked)
+    assert built["parentEventId"] == asked["id"]
+    for change, path in (
+        ({"parentEventId": "another"}, "$.parentEventId"),
+        ({"session": {"id": "another"}}, "$.session.id"),
+    ):
+        error = refusal("user.elicitation.result", {**told, **change}, request=asked)
+        assert error.path == path
+    foreign = {**asked, "source": "urn:example:others"}
+    assert refusal("user.elicitation.result", told, request=foreign).path == "$.source"
+    other = event_of("turn.start")
+    assert refusal("user.elicitation.result", told, request=other).path == "request.type"
+
+
+def test_the_text_of_an_elicitation_is_read() -> None:
+    """R-ELI-01: one JSON object, strictly, without a key twice."""
+    payload = json.loads(json.dumps(PAYLOADS["user.elicitation.request"]))
+    for text in ("", "[]", "{", '{"mode": "form", "mode": "form"}', '{"n": NaN}', "{} {}"):
+        payload["elicitation"]["request"]["text"] = text
+        assert refusal("user.elicitation.request", payload).path == "$.elicitation.request"

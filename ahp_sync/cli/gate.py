@@ -171,5 +171,6 @@ class _Dispositions:
     def write(self, record: AuditRecord) -> None:
         about = f" {record.failure_class}" if record.failure_class else ""
         about += f"/{record.code}: {record.detail}" if record.detail else ""
+        about += f": {', '.join(record.effects)}" if record.effects else ""
         took = "" if record.elapsed_ms is None else f" ({record.elapsed_ms:.0f} ms)"
         console.complain(f"{record.event_type} {record.who}: {record.kind.value}{took}{about}")

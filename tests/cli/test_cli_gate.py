@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, Optional
 
 import pytest
+from answering import modify, note, returning, stop
 from command_line import AHP_SYNC, PYTHON, ahp_sync, environment, json_file, start
 from watching import GENEROUS
 
@@ -296,16 +297,66 @@ def test_a_closed_stderr_changes_nothing(gated: Gated, tmp_path: Path) -> None:
     assert (result.returncode, result.stdout, gated.ran) == (REFUSED, b"", False)
 
 
-def test_a_changed_command_is_not_permitted(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An outcome that permits something else than what was asked about permits nothing."""
-    ask = Client.tool_before
+# --- what else a backend may answer ---------------------------------------------------------------
 
-    def change(hooks: Client, **call: Any) -> Outcome:
-        return ask(hooks, **{**call, "input": {"command": "true"}})
 
-    monkeypatch.setattr(Client, "tool_before", change)
-    line = ["gate", "--config", str(gated.config), "--", "touch", str(gated.marker)]
-    assert (cli.main(line), gated.ran) == (REFUSED, False)
+def test_what_the_gate_does_is_what_it_offers(gated: Gated) -> None:
+    """A command runs as it was given or not at all, so there is nothing to edit or to return."""
+    gated.mark()
+    (request,) = [one for one in gated.backend.requests if one.rpc_id is not None]
+    assert request.message["params"]["capabilities"] == {
+        "effects": ["deny", "allow", "ask", "message", "flow"],
+        "flow": {"operations": ["stop"]},
+    }
+
+
+@pytest.mark.parametrize(
+    "effect", [modify("input", "merge", {"command": "true"}), returning("done")]
+)
+def test_a_changed_command_is_not_permitted(effect: dict[str, Any], gated: Gated) -> None:
+    """What was not offered is refused, with all that came with it."""
+    gated.decides([{"type": "allow"}, effect])
+    result = gated.mark()
+    assert (result.returncode, gated.ran) == (REFUSED, False)
+    assert result.stderr == "ahp-sync: refused: Required policy backend unavailable.\n"
+
+
+def test_nobody_is_there_to_approve(gated: Gated) -> None:
+    """An ``ask`` is a refusal that says why."""
+    gated.decides([{"type": "ask"}])
+    result = gated.mark()
+    assert (result.returncode, result.stdout, gated.ran) == (REFUSED, "", False)
+    assert result.stderr == "ahp-sync: refused: The user has to approve this first.\n"
+    assert gated.told["outcome"] == "denied"
+
+
+def test_a_stop_is_a_refusal(gated: Gated) -> None:
+    """In the backend's own words, even with an ``allow`` beside it (T-05)."""
+    gated.decides([stop("three failures"), {"type": "allow"}])
+    result = gated.mark()
+    assert (result.returncode, gated.ran) == (REFUSED, False)
+    assert result.stderr == "ahp-sync: refused: three failures\n"
+
+
+@pytest.mark.parametrize("denied", [False, True])
+def test_messages_are_for_the_user(denied: bool, gated: Gated) -> None:
+    """On stderr, escaped, each a line; before the command runs or is refused."""
+    deny = [{"type": "deny", "reason": "no"}] if denied else []
+    gated.decides([note("mind\nit"), *deny, note("\x1b[2J")])
+    result = gated.run("sh", "-c", "echo ran >&2")
+    assert result.returncode == (REFUSED if denied else 0)
+    last = "ahp-sync: refused: no\n" if denied else "ran\n"
+    assert result.stderr == f"ahp-sync: mind\\nit\nahp-sync: \\x1b[2J\n{last}"
+
+
+def test_an_allow_runs_it(gated: Gated) -> None:
+    """And says nothing."""
+    gated.decides([{"type": "allow"}])
+    result = gated.mark()
+    assert (result.returncode, result.stderr, gated.ran) == (0, "", True)
+
+
+# --- mistakes -------------------------------------------------------------------------------------
 
 
 def test_a_mistake_in_the_library_runs_nothing(
@@ -352,6 +403,11 @@ def test_verbose_tells_what_each_backend_did(gated: Gated) -> None:
     result = gated.mark("--verbose")
     assert "tool.before com.example.http[0]: synthetic_denial" in result.stderr
     assert "http_status/http_500" in result.stderr
+    gated.decides([{"type": "ask"}, note("hi")])
+    first, _, refused = gated.mark("--verbose").stderr.splitlines()
+    assert first.startswith("ahp-sync: tool.before com.example.http[0]: accepted (")
+    assert first.endswith(" ms): ask, message")
+    assert refused == "ahp-sync: refused: The user has to approve this first."
 
 
 # --- the end --------------------------------------------------------------------------------------

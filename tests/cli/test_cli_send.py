@@ -10,10 +10,22 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from answering import (
+    ALLOW,
+    ASK,
+    PAYLOADS,
+    go_on,
+    inject,
+    message,
+    modify,
+    note,
+    returning,
+    stop,
+)
 from command_line import ahp_sync, json_file, start
 from watching import GENEROUS
 
-from ahp_sync import cli
+from ahp_sync import Grant, cli
 from ahp_sync.testing import HttpBackend, StdioBackend, hooks, intercept, observe, step
 
 Send = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -251,7 +263,7 @@ def test_one_backend_can_be_chosen(
 
 def test_nobody_to_send_to(send: Send, backend: HttpBackend, config: Callable[..., Path]) -> None:
     """An event that no subscription is for is said to have gone nowhere."""
-    result = send("--config", config(backend.entry()), "--event", "session.start")
+    result = send("--config", config(backend.entry()), "--event", "session.start", "--session", "s")
     assert (result.returncode, backend.requests) == (0, [])
     assert result.stdout.startswith("no subscription is for session.start: nothing was sent\n")
 
@@ -259,14 +271,167 @@ def test_nobody_to_send_to(send: Send, backend: HttpBackend, config: Callable[..
 # --- events ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("event", ["tool.after", "session.start", "session.end"])
-def test_other_events_are_told(send: Send, event: str, backend: HttpBackend) -> None:
-    """Events that can't be intercepted are sent as notifications, with what they need filled in."""
+@pytest.mark.parametrize(
+    ("event", "method", "verdict"),
+    [
+        ("tool.before", "hooks/intercept", "accepted, no effects"),
+        ("tool.after", "hooks/intercept", "accepted, no effects"),
+        ("session.start", "hooks/intercept", "accepted, no effects"),
+        ("session.end", "hooks/observe", "told"),
+    ],
+)
+def test_what_an_event_needs_is_filled_in(
+    send: Send, event: str, method: str, verdict: str, backend: HttpBackend
+) -> None:
+    """An event that can't be intercepted is sent as a notification."""
     result = send("--url", backend.url, "--event", event)
-    assert result.returncode == 0
-    assert "  verdict: told\n" in result.stdout
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"  verdict: {verdict}\n" in result.stdout
     message = backend.requests[0].message
-    assert (message["method"], message["params"]["event"]["type"]) == ("hooks/observe", event)
+    assert (message["method"], message["params"]["event"]["type"]) == (method, event)
+
+
+@pytest.mark.parametrize("event", sorted(PAYLOADS))
+def test_every_event_can_be_sent_with_its_payload(
+    send: Send, event: str, backend: HttpBackend
+) -> None:
+    """With everything granted that there is for it; the outcome is that of the answer."""
+    backend.play({"type": "message", "text": "seen"})
+    result = send("--url", backend.url, "--event", event, "--payload", json.dumps(PAYLOADS[event]))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert '  message: "seen"\n' in result.stdout
+    offered = set(backend.requests[0].message["params"]["capabilities"]["effects"])
+    granted = set(Grant.whole(event).names)
+    # The answers to a request that the command knows nothing of can't be checked.
+    assert offered == granted - ({"modify"} if event == "user.elicitation.result" else set())
+
+
+@pytest.mark.parametrize("event", ["file.changed", "user.attention", "hook.failure"])
+def test_an_event_that_is_only_observed_is_sent_with_its_payload(
+    send: Send, event: str, backend: HttpBackend
+) -> None:
+    """As a notification."""
+    text = {"id": "p", "kind": "text", "mediaType": "text/plain", "selection": "body", "text": "x"}
+    payload = {
+        "file.changed": {"changes": [{"path": "a", "operation": "create", "agentCaused": True}]},
+        "user.attention": {"attention": {"kind": "idle", "message": [text], "title": []}},
+        "hook.failure": {
+            "failure": {"backendId": "com.a", "reason": "down", "policy": "fail-open"},
+            "parentEventId": "e-1",
+        },
+    }[event]
+    result = send("--url", backend.url, "--event", event, "--payload", json.dumps(payload))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "  verdict: told\n" in result.stdout
+    assert backend.requests[0].event["type"] == event
+
+
+def test_an_event_without_its_payload(send: Send, backend: HttpBackend) -> None:
+    """What can't be filled in is asked for; a type that there is not is a usage error."""
+    result = send("--url", backend.url, "--event", "turn.start")
+    assert (result.returncode, result.stdout, backend.requests) == (2, "", [])
+    assert result.stderr == "ahp-sync: send: an event of type turn.start needs a --payload\n"
+    wrong = ahp_sync("send", "--url", backend.url, "--event", "turn.begin")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "turn.begin" in wrong.stderr
+
+
+# --- effects --------------------------------------------------------------------------------------
+
+FINISH = json.dumps({**PAYLOADS["turn.finish.before"], "continuationCount": 0})
+
+
+@pytest.mark.parametrize(
+    ("effects", "code", "shown"),
+    [
+        ([], 0, ["outcome: proceed, "]),
+        ([ALLOW], 0, ["outcome: proceed, ", "  permission: allow"]),
+        ([returning({"a": 1})], 0, ["outcome: supplied, ", '  result: {"a": 1}']),
+        ([returning(None)], 0, ["outcome: supplied, ", "  result: null"]),
+        ([note("mind\nit")], 0, ["outcome: proceed, ", '  message: "mind\\nit"']),
+        (
+            [modify("input", "merge", {"dry": True})],
+            0,
+            ["outcome: proceed, ", '  now tool.input: {"dry": true}'],
+        ),
+        ([ASK], 1, ["outcome: ask, ", "  reason: The user has to approve this first."]),
+        ([ASK, returning(1)], 1, ["outcome: ask, ", "  result: 1"]),
+        ([DENY], 77, ["outcome: deny, ", "  reason: not on a Friday"]),
+        ([DENY, note("see")], 77, ["outcome: deny, ", '  message: "see"']),
+        ([stop("enough")], 77, ["outcome: stop, ", "  reason: enough"]),
+        ([stop("enough"), ALLOW], 77, ["outcome: stop, ", "  permission: allow"]),
+        ([{"type": "retry"}, DENY], 1, ["outcome: deny (synthetic), ", "effects/unknown_effect"]),
+    ],
+)
+def test_what_the_effects_come_to(
+    effects: list[Any], code: int, shown: list[str], send: Send, backend: HttpBackend
+) -> None:
+    """Exit code 0, 77 or 1; and each thing that came of it is a line."""
+    backend.play([effects])
+    result = send("--url", backend.url)
+    assert (result.returncode, result.stderr) == (code, "")
+    for words in shown:
+        assert words in result.stdout
+    assert json.dumps(effects)[1:-1] in result.stdout or code == 1
+    assert ("  now " in result.stdout) is any(one["type"] == "modify" for one in effects)
+
+
+def test_a_turn_that_goes_on(send: Send, backend: HttpBackend) -> None:
+    """The flow and its instructions; the count of the event went out with the request."""
+    backend.play([[go_on("run the tests"), go_on("commit")]])
+    result = send("--url", backend.url, "--event", "turn.finish.before", "--payload", FINISH)
+    assert result.returncode == 0
+    assert '  flow: continue\n  instruction: "run the tests"\n  instruction: "commit"\n' in (
+        result.stdout
+    )
+    shown = json.loads(
+        send(
+            "--url", backend.url, "--event", "turn.finish.before", "--payload", FINISH, "--json"
+        ).stdout
+    )
+    assert shown["outcome"]["instructions"] == ["run the tests", "commit"]
+    (delivery,) = shown["deliveries"]
+    flow = delivery["request"]["params"]["capabilities"]["flow"]
+    assert (flow["continuationCount"], flow["remainingContinuations"]) == (0, 1)
+
+
+def test_what_was_not_shown_is_no_edit(
+    send: Send, backend: HttpBackend, config: Callable[..., Path]
+) -> None:
+    """A backend that sees only metadata did not change what it did not see."""
+    subscription = intercept(["turn.start"], content={"default": "metadata"})
+    line = ("--config", config(backend.entry(subscriptions=[subscription])))
+    payload = ("--event", "turn.start", "--payload", json.dumps(PAYLOADS["turn.start"]))
+    assert "  now " not in send(*line, *payload).stdout
+    more = message("m-9", "more")
+    backend.play([[modify("prompt", "merge", [more])]])
+    result = send(*line, *payload)
+    assert result.returncode == 0
+    (shown,) = [one for one in result.stdout.splitlines() if one.startswith("  now items: ")]
+    assert json.loads(shown[len("  now items: ") :]) == [*PAYLOADS["turn.start"]["items"], more]
+
+
+def test_all_of_it_as_json(send: Send, backend: HttpBackend) -> None:
+    """Every part of an outcome is there, whether or not anything came of it."""
+    effects = [ALLOW, returning([1]), inject(), modify("input", "replace", {"a": 1})]
+    backend.play([effects])
+    shown = account(send("--url", backend.url, "--json"))
+    outcome = shown["outcome"]
+    assert outcome["event"]["tool"]["input"] == {"a": 1}
+    expected = {
+        "decision": "supplied",
+        "reason": None,
+        "synthetic": False,
+        "failed_open": False,
+        "permission": "allow",
+        "candidate": {"value": [1]},
+        "flow": "none",
+        "instructions": [],
+        "messages": [],
+        "injections": [inject()],
+    }
+    assert {name: outcome[name] for name in expected} == expected
+    assert shown["deliveries"][0]["verdict"]["effects"] == effects
 
 
 def test_an_interceptor_can_be_told_only(send: Send, backend: HttpBackend) -> None:

@@ -93,8 +93,9 @@ def whole_grant(event: str) -> Payload:
     if granted.target is not None:
         block["modify"] = {granted.target: {"replace": True, "merge": True}}
     if granted.flow:
-        counters = dict.fromkeys(("remainingContinuations", "continuationCount"), 9)
-        block["flow"] = {"operations": list(granted.flow), "maxContinuations": 9, **counters}
+        block["flow"] = {"operations": list(granted.flow), "maxContinuations": 9}
+    if "continue" in granted.flow:
+        block["flow"].update(remainingContinuations=9, continuationCount=9)
     if "inject" in granted.effects:
         block["inject"] = {"context": {"append": True, "deliverAt": ["now", "next_turn"]}}
     if "elicitation" in event:

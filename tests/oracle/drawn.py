@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Optional
 
 from hypothesis import strategies as st
+from strategies import near
 
-from oracle.cases import GRANTS, Case, Granted, Subscription
+from oracle.cases import GRANTS, NEUTRAL, Case, Granted, Subscription
 from oracle.content import JSON, OBJECTS, WORDS, Payload, members, messages, often, text_parts
 from oracle.elicitations import requests, results, written
 from oracle.responses import Seen, answers
 from oracle.strategies import PAYLOADS, elicitation_pairs
 
-__all__ = ["cases", "chains"]
+__all__ = ["cases", "chains", "faulty"]
 
 LEVELS = ("body", "metadata", "omit")
 _BODY = st.just({"default": "body"})
@@ -53,9 +55,12 @@ def capabilities(draw: st.DrawFn, event: str) -> Payload:
     return block
 
 
+_STOP_AND_COUNT = {"operations": ["stop"], "maxContinuations": st.sampled_from([0, 2])}
+
+
 def _flows(granted: Granted) -> st.SearchStrategy[Payload]:
     if "continue" not in granted.flow:
-        return members({"operations": ["stop"]})
+        return often(members({"operations": ["stop"]}), members(_STOP_AND_COUNT))
     operations = st.sampled_from([["stop", "continue"], ["continue"], ["stop"]])
     counts = st.sampled_from([0, 1, 2, 3])
     return operations.flatmap(
@@ -65,7 +70,7 @@ def _flows(granted: Granted) -> st.SearchStrategy[Payload]:
                 **({"continuationCount": counts} if "continue" in chosen else {}),
                 **({"remainingContinuations": counts} if "continue" in chosen else {}),
             },
-            {"maxContinuations": counts} if "continue" in chosen else {},
+            {"maxContinuations": counts},
         )
     )
 
@@ -201,3 +206,25 @@ def chains() -> st.SearchStrategy[Case]:
     return _drawn(
         st.sampled_from(list(GRANTS)), st.integers(2, 3), st.lists(_OBSERVERS, max_size=2)
     )
+
+
+# Members of an event that are options of a hook call: None there means that they are not given.
+_OPTIONAL = ("session", "turn", "parentEventId", "extensions", "synthesized")
+
+
+@st.composite
+def faulty(draw: st.DrawFn) -> Case:
+    """Return cases of a host that does something wrong, mostly: in its event, or in its state."""
+    case = draw(cases())
+    subscriptions = tuple(
+        one if one.answer is None else replace(one, answer=NEUTRAL) for one in case.subscriptions
+    )
+    case = replace(case, subscriptions=subscriptions)
+    if case.state is not None and draw(st.booleans()):
+        name = draw(st.sampled_from(sorted(case.state)))
+        state = {**case.state, name: near(draw, case.state[name])}
+        return replace(case, state=state)
+    payload = near(draw, case.payload)
+    if not isinstance(payload, dict) or any(payload.get(name, 1) is None for name in _OPTIONAL):
+        return case
+    return replace(case, payload=payload)

@@ -22,13 +22,13 @@ pytest.importorskip("agenthooksprotocol", reason="the official SDK needs Python 
 pytest.importorskip("httpx", reason="the official SDK's HTTP client needs httpx")
 
 import httpx
-from agenthooksprotocol import _hooks
+from agenthooksprotocol import _elicitation, _hooks
 from agenthooksprotocol.capability import HostCapabilities
 from agenthooksprotocol.event import Harness
 from agenthooksprotocol.runtime import Validator
 from agenthooksprotocol.transports.http import HTTPTransport
 
-__all__ = ["official"]
+__all__ = ["inconsistent", "official"]
 
 Json = Any
 URL = "http://127.0.0.1:9/ahp"
@@ -189,3 +189,25 @@ def _verdict(case: Case, result: Any, sent: list[Sent]) -> Verdict:
         sent=sent,
         details=[f"{one['code']}: {one['error']}" for one in failed],
     )
+
+
+def inconsistent(case: Case) -> bool:
+    """Return whether the elicitation that the host itself brought contradicts itself.
+
+    That is, whether its text is not what it should be, or its result no answer to its request.
+    """
+    if "elicitation" not in case.event:
+        return False
+    validate, event = _validator().validate, case.whole_event
+    try:
+        if case.event.endswith(".request"):
+            _elicitation.read_selected(event["elicitation"], "request", None, validate)
+        else:
+            asked = _original(case)
+            told = None if asked is None else {**asked, "id": event["id"]}
+            if told is not None:
+                told["params"] = {**told["params"], "event": event}
+                _elicitation.validate_exchange(asked, told, None, validate, "com.example.host")
+    except Exception:  # of many types, and all of them say no
+        return True
+    return False
