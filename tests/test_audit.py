@@ -9,7 +9,7 @@ import re
 import stat
 import threading
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import pytest
 from answering import ALLOW, modify, note, says, stop
@@ -360,7 +360,7 @@ def test_a_failing_sink_changes_nothing(
 
 def test_sinks_are_served_in_their_order(open_client: Clients) -> None:
     """Record by record, on the thread of the caller, before the call returns."""
-    order: list[tuple[str, str, threading.Thread]] = []
+    order: list[tuple[str, Optional[str], threading.Thread]] = []
 
     class Sink:
         def __init__(self, name: str) -> None:

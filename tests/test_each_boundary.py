@@ -104,27 +104,27 @@ def test_a_response_is_replaced(client: Client, play: Play) -> None:
     play(modify("response", "replace", [message("m-new", "[removed]", role="assistant")]))
     outcome = client.turn_finish_before(turn="t-3", response="key=hunter2")
     assert texts(outcome.event["items"]) == ["[removed]"]
+    raw: Any = [message("m-raw", "key=hunter2", role="assistant")]
     outcome = client.model_response_after(
         model={"id": "m", "provider": "p"},
         attempt="a-1",
         finish_reason="stop",
-        items=[message("m-raw", "key=hunter2", role="assistant")],
+        items=raw,
     )
     assert texts(outcome.event["items"]) == ["[removed]"]
 
 
 # --- the model ------------------------------------------------------------------------------------
 
-MODEL = {"id": "m", "provider": "p"}
+MODEL: Any = {"id": "m", "provider": "p"}
 
 
 def test_a_model_is_answered_for(client: Client, play: Play) -> None:
     """model.request.before: a list of messages, which may be empty (R-PAY-01)."""
+    asked_: Any = [message("m-asked", "Hello")]
     for value in ([message("m-said", "Hi.", role="assistant")], []):
         play(returning(value))
-        outcome = client.model_request_before(
-            model=MODEL, attempt="a-2", items=[message("m-asked", "Hello")]
-        )
+        outcome = client.model_request_before(model=MODEL, attempt="a-2", items=asked_)
         assert_supplied(outcome, value)
     play(returning("Hi."))
     refused = client.model_request_before(model=MODEL, attempt="a-3", items=[])
@@ -134,7 +134,7 @@ def test_a_model_is_answered_for(client: Client, play: Play) -> None:
 def test_a_switch_is_denied(client: Client, play: Play) -> None:
     """model.switch.before."""
     play(DENY)
-    switch = {"current": MODEL, "proposed": {"id": "n", "provider": "p"}, "reason": "cost"}
+    switch: Json = {"current": MODEL, "proposed": {"id": "n", "provider": "p"}, "reason": "cost"}
     assert_denied(client.model_switch_before(**switch), "not here")
     play(stop("wait"))
     assert_stopped(client.model_switch_before(**switch), "wait")
@@ -149,9 +149,8 @@ def test_a_compaction_is_instructed_and_supplied(client: Client, play: Play) -> 
         modify("instructions", "merge", [part("p-more", "Keep names.")]),
         returning([part("p-sum", "They said hello.")]),
     )
-    outcome = client.context_compact_before(
-        trigger="auto", instructions="Sum it up.", items=[message("m-old", "Hello")]
-    )
+    old: Any = [message("m-old", "Hello")]
+    outcome = client.context_compact_before(trigger="auto", instructions="Sum it up.", items=old)
     assert_supplied(outcome, [part("p-sum", "They said hello.")])
     assert [one["text"] for one in outcome.event["instructions"]] == ["Sum it up.", "Keep names."]
 
@@ -304,7 +303,12 @@ def test_a_workspace_is_merged(client: Client, play: Play) -> None:
 def test_what_can_only_be_denied_is(client: Client, play: Play) -> None:
     """config.change.before and task.change.before."""
     play(DENY, note("see the handbook"))
-    changes = {"source": "user", "scope": "project", "settings": ["model"], "summary": "other"}
+    changes: Json = {
+        "source": "user",
+        "scope": "project",
+        "settings": ["model"],
+        "summary": "other",
+    }
     for outcome in (
         client.config_change_before(**changes),
         client.task_change_before(task_id="t-1", operation="create", change={"a": 1}),
@@ -324,7 +328,7 @@ def test_a_session_is_told_about_its_context(client: Client, play: Play) -> None
 def test_a_batch_is_stopped(client: Client, play: Play) -> None:
     """tool.batch.after."""
     play(stop("three failures"))
-    call = {
+    call: Any = {
         "call": {"id": "c-1"},
         "tool": {"name": "Bash", "origin": "native", "input": {}},
         "path": "native",

@@ -495,7 +495,8 @@ def test_the_tool_runs_with_the_edited_input(
 
 def test_what_was_not_edited_stays_the_very_object(open_client: Clients) -> None:
     """A tuple, or a mapping of the host's own, is exchanged for JSON only where it was edited."""
-    pair, options = (1, (2, 3)), MappingProxyType({"x": 1})
+    pair: Any = (1, (2, 3))
+    options = MappingProxyType({"x": 1})
     kept: list[Any] = []
 
     def tool(pair: Any, options: Any, number: int) -> int:

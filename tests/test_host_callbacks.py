@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ from ahp_sync import (
     Candidate,
     Capabilities,
     Client,
+    ClientClosed,
     Decision,
     HostState,
     InvalidEvent,
@@ -451,6 +453,50 @@ def test_a_host_that_no_worker_is_left_to_ask_has_not_permitted(
         assert_interrupted(ask(client, input_codec=sorted))
         hanging.released.set()
         assert all(call.result(GENEROUS).may_execute for call in calls)
+
+
+@pytest.mark.parametrize("which", ["authorize", "approve", "codec"])
+def test_ctrl_c_is_the_hosts_own(which: str, open_client: Clients) -> None:
+    """It is raised where the host waits, permits nothing, and the client works on afterwards."""
+    hanging = Hanging()
+    options: Json = {} if which == "codec" else {which: hanging}
+    client = open_client(backend_that(), capabilities=WHOLE, max_workers=2, **options)
+
+    def interrupt() -> None:
+        assert hanging.started.wait(GENEROUS)
+        time.sleep(0.05)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        ask(client, input_codec=hanging if which == "codec" else None)
+    hanging.released.set()
+    assert workers_are_free(client)
+    assert_proceeds(ask(client))
+
+
+def test_a_callback_may_close_the_client(open_client: Clients) -> None:
+    """Then nothing is permitted any more, this call included, and nobody waits for himself."""
+
+    def closes(proposal: Proposal) -> bool:
+        client.close()
+        return True
+
+    client = open_client(backend_that(), capabilities=WHOLE, authorize=closes)
+    outcome, seconds = timed(lambda: ask(client))
+    assert_interrupted(outcome)
+    assert seconds <= 1.0 + SLACK
+    with pytest.raises(ClientClosed):
+        ask(client)
+
+
+def test_an_ask_of_the_host_itself_is_put_to_it(open_client: Clients) -> None:
+    """At events, too, where no backend could have asked for it."""
+    approve = Asked(True, False)
+    client = open_client(backend_that(), capabilities=WHOLE, approve=approve)
+    assert_proceeds(ask(client, "turn.start", state=HostState("ask")))
+    assert_denied(ask(client, "turn.start", state=HostState("ask")), REFUSED)
+    assert [proposal.permission for proposal in approve.proposals] == ["ask", "ask"]
 
 
 def test_they_work_over_the_network(ahp_http_backend: Callable[..., HttpBackend]) -> None:

@@ -55,7 +55,8 @@ def methods(*backends: Backend) -> list[list[str]]:
     return [one.methods for one in backends]
 
 
-ASKED, TOLD, LEFT_OUT = ["intercept"], ["observe"], []
+ASKED, TOLD = ["intercept"], ["observe"]
+LEFT_OUT: list[str] = []
 
 
 @pytest.mark.parametrize(

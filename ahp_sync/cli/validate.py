@@ -26,8 +26,8 @@ def add_to(commands: Any) -> None:
         "validate",
         help="check a registration (hooks.json) and print everything wrong with it",
         description="Check a registration (hooks.json) and print everything wrong with it, or\n"
-        "what it says. Nothing is started or sent, and no value of a secret is printed. What\n"
-        "a particular host can't serve, only that host can say.",
+        "what it says. Nothing is started or sent, and no value of a secret is printed.\n"
+        "What a particular host can't serve, only that host can say.",
         epilog=_EPILOG,
     )
     parser.add_argument("file", metavar="FILE", help="the registration")

@@ -14,6 +14,7 @@ __all__ = [
     "EVENT_ID",
     "GRANTS",
     "NEUTRAL",
+    "SPOILT",
     "Answer",
     "Case",
     "Granted",
@@ -266,14 +267,19 @@ class Case:
         if self.narrowed:
             lines.append("narrowed for the call")
         for subscription in self.subscriptions:
-            entry = {**subscription.to_json(self.event), "joined": subscription.joined}
-            for name in ("events", "timeoutMs", "joined" if not subscription.joined else "events"):
-                entry.pop(name, None)
+            entry = subscription.to_json(self.event)
+            entry = {name: entry[name] for name in entry if name not in ("events", "timeoutMs")}
+            if subscription.joined:
+                entry["of"] = "the same backend"
             lines.append(f"subscription {_short(entry)}")
             if subscription.answer is not None:
                 spoilt = f" ({subscription.answer.spoilt})" if subscription.answer.spoilt else ""
                 lines.append(f"    answers {_short(subscription.answer.message)}{spoilt}")
         return "Case:\n  " + "\n  ".join(lines)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Return the same to Hypothesis, which would print every field otherwise."""
+        printer.text(repr(self))
 
 
 def _short(value: Any) -> str:

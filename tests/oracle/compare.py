@@ -101,10 +101,10 @@ def _parts(case: Case, one: Any, other: Any, known: set[str]) -> Iterator[tuple[
         offer["flow"] = {k: v for k, v in offer["flow"].items() if k != "remainingContinuations"}
     yield "capabilities", _counted(_sorted(first["capabilities"]), case), _sorted(offer)
     state = second["state"]
-    if _nobody_instructed(case) and state.get("instructions") == []:
-        if "instructions" not in first["state"]:
-            known.add("instructions-nobody-gave")
-            state = {name: value for name, value in state.items() if name != "instructions"}
+    invented = state.get("instructions") == [] and "instructions" not in first["state"]
+    if invented and _nobody_instructed(case):
+        known.add("instructions-nobody-gave")
+        state = {name: value for name, value in state.items() if name != "instructions"}
     yield "state", _stated(first["state"]), _stated(state)
 
 

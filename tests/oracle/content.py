@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Mapping
 from typing import Any, Optional
 
 from hypothesis import strategies as st
@@ -76,6 +77,7 @@ _GAP = members({"reason": WORDS}, {"path": WORDS})
 _OWN = {"category": CATEGORIES, "synthesized": FLAGS}
 
 
+@functools.cache
 def text_part_forms(identity: str) -> tuple[st.SearchStrategy[Payload], st.SearchStrategy[Payload]]:
     base = {"id": identity, "kind": "text", "mediaType": "text/plain"}
     body = members({**base, "selection": "body", "text": TEXT}, _OWN)
@@ -88,6 +90,7 @@ def _withheld(base: Mapping[str, Any]) -> st.SearchStrategy[Payload]:
     return gap | members({**base, "selection": hidden}, {**_OWN, **_MEASURES})
 
 
+@functools.cache
 def _attachment(identity: str) -> st.SearchStrategy[Payload]:
     base = {"id": identity, "kind": "attachment", "mediaType": MEDIA}
     body = {"ref": st.sampled_from(REFERENCES)}
@@ -100,6 +103,7 @@ def often(common: Any, rare: Any) -> Any:
     return st.sampled_from([True, True, True, False]).flatmap(lambda one: common if one else rare)
 
 
+@functools.cache
 def part(identity: str) -> st.SearchStrategy[Payload]:
     """Return parts of this id: mostly text with its body."""
     body, withheld = text_part_forms(identity)
@@ -111,6 +115,7 @@ def attachment_parts(identity: str) -> st.SearchStrategy[Payload]:
     return _attachment(identity)
 
 
+@functools.cache
 def text_parts(prefix: str, *, body: bool = False, max_size: int = 2) -> Any:
     """Return lists of text parts, all with their bodies, or (now and then) without."""
 
@@ -121,12 +126,14 @@ def text_parts(prefix: str, *, body: bool = False, max_size: int = 2) -> Any:
     return _numbered(prefix, one, max_size)
 
 
+@functools.cache
 def parts(prefix: str, max_size: int = 2) -> Any:
     """Return lists of parts, each with an id of its own."""
     return _numbered(prefix, part, max_size)
 
 
-def message(identity: str, roles: Sequence[str] = ROLES) -> st.SearchStrategy[Payload]:
+@functools.cache
+def message(identity: str, roles: tuple[str, ...] = ROLES) -> st.SearchStrategy[Payload]:
     """Return messages of this id; the ids of their parts begin with it."""
     return members(
         {"id": identity, "role": st.sampled_from(roles), "parts": parts(f"{identity}-p")},
@@ -134,12 +141,13 @@ def message(identity: str, roles: Sequence[str] = ROLES) -> st.SearchStrategy[Pa
     )
 
 
-def messages(prefix: str = "m", roles: Sequence[str] = ROLES, max_size: int = 3) -> Any:
+@functools.cache
+def messages(prefix: str = "m", roles: tuple[str, ...] = ROLES, max_size: int = 3) -> Any:
     """Return lists of messages, each with an id of its own."""
     return _numbered(prefix, lambda identity: message(identity, roles), max_size)
 
 
 def _numbered(prefix: str, one: Any, max_size: int) -> Any:
-    return st.integers(0, max_size).flatmap(
-        lambda size: st.tuples(*(one(f"{prefix}{number}") for number in range(size))).map(list)
-    )
+    ones = [one(f"{prefix}{number}") for number in range(max_size)]
+    sizes = [st.tuples(*ones[:size]).map(list) for size in range(max_size + 1)]
+    return st.sampled_from(sizes).flatmap(lambda drawn: drawn)

@@ -99,14 +99,14 @@ def _turns(case: Case, ours: Verdict, theirs: Verdict) -> Iterator[Turn]:
 
 # --- what we refuse and the SDK takes -------------------------------------------------------------
 
-_LENIENT = (
-    *("byte order mark", "utf-16", "duplicate id", "hidden deny"),
-    *("NaN", "infinity", "overflow", "long number", "lone surrogate", "deep"),
-)
-
 
 def _strict_json(turn: Turn) -> bool:
-    return turn.answer.spoilt in _LENIENT
+    lenient = ("byte order mark", "utf-16", "duplicate id", "hidden deny", "lone surrogate")
+    return turn.answer.spoilt in lenient
+
+
+def _bounds(turn: Turn) -> bool:
+    return turn.answer.spoilt in ("long number", "deep")
 
 
 def _method(turn: Turn) -> bool:
@@ -251,6 +251,7 @@ def _by(refuser: str, holds: Callable[[Turn], bool]) -> Callable[[Situation], Op
 #: By their names in the list of known differences: what finds each in a case, and puts it right.
 RULES: dict[str, Callable[[Situation], Optional[Case]]] = {
     "strict-json": _by("ours", _strict_json),
+    "bounds-of-an-answer": _by("ours", _bounds),
     "no-method-in-a-response": _by("ours", _method),
     "hidden-text-is-not-replaced": _by("ours", _hidden_text),
     "attachments-that-were-shown": _by("ours", _strange_reference),
@@ -275,8 +276,12 @@ NAMES = (
 
 @dataclass
 class Judgement:
-    """What became of a comparison: ``wrong`` is what nobody expected, ``known`` what was."""
+    """What became of a comparison: ``wrong`` is what nobody expected, ``known`` what was.
 
+    ``first`` is what our client made of the case before anything was put right in it.
+    """
+
+    first: Verdict
     case: Case
     ours: Verdict
     theirs: Verdict
@@ -299,15 +304,17 @@ Client = Callable[[Case], Verdict]
 def judge(case: Case, ours: Client, theirs: Client) -> Judgement:
     """Return what two clients make of one case, known differences put right on the way."""
     known: set[str] = set()
+    first: Optional[Verdict] = None
     while True:
         mine, yours = ours(case), theirs(case)
+        first = first or mine
         wrong = mismatches(case, mine, yours, known)
         if "host_error" in wrong and mine.host_error and inconsistent(case):
             known.add("faults-of-the-host")
             wrong = {}
         repaired = _repaired(Situation(case, mine, yours), known) if wrong else None
         if repaired is None:
-            return Judgement(case, mine, yours, wrong, known)
+            return Judgement(first, case, mine, yours, wrong, known)
         case = repaired
 
 

@@ -9,7 +9,7 @@ from typing import Any, Optional
 from hypothesis import strategies as st
 from strategies import near
 
-from oracle.cases import GRANTS, NEUTRAL, Case, Granted, Subscription
+from oracle.cases import GRANTS, NEUTRAL, Case, Granted, Subscription, whole_grant
 from oracle.content import JSON, OBJECTS, WORDS, Payload, members, messages, often, text_parts
 from oracle.elicitations import requests, results, written
 from oracle.responses import Seen, answers
@@ -168,15 +168,15 @@ _OBSERVERS = st.builds(Subscription, content=CONTENT, native=st.booleans(), join
 
 
 @st.composite
-def _drawn(draw: st.DrawFn, events: Any, sizes: Any, observers: Any) -> Case:
+def _drawn(draw: st.DrawFn, events: Any, sizes: Any, observers: Any, wanted: str = "") -> Case:
     event = draw(events)
     payload, request = draw(_occurrences(event))
-    granted = draw(capabilities(event))
+    granted = whole_grant(event) if wanted else draw(capabilities(event))
     asked = _asked(event, payload, request)
     subscriptions = []
     size = draw(sizes)
     for _ in range(size):
-        seen = Seen(event, payload, granted, draw(CONTENT), asked)
+        seen = Seen(event, payload, granted, draw(_BODY if wanted else CONTENT), asked, wanted)
         one = draw(_interceptors(seen, scoped=size > 1))
         # Which subscription a message is for shows by their order only, so that a client that asks
         # one fewer would get the wrong answers: not where that can be.
@@ -195,10 +195,14 @@ def _drawn(draw: st.DrawFn, events: Any, sizes: Any, observers: Any) -> Case:
     )
 
 
-def cases(event: Optional[str] = None) -> st.SearchStrategy[Case]:
-    """Return cases with one interceptor and at most one observer."""
+def cases(event: Optional[str] = None, wanted: str = "") -> st.SearchStrategy[Case]:
+    """Return cases with one interceptor and at most one observer.
+
+    :param wanted: a type of effect that the answer is to have, or ``REFUSABLE``; then everything is
+        granted, and the backend sees everything.
+    """
     names = st.sampled_from(list(GRANTS)) if event is None else st.just(event)
-    return _drawn(names, st.just(1), st.lists(_OBSERVERS, max_size=1))
+    return _drawn(names, st.just(1), st.lists(_OBSERVERS, max_size=1), wanted)
 
 
 def chains() -> st.SearchStrategy[Case]:
@@ -213,6 +217,15 @@ _OPTIONAL = ("session", "turn", "parentEventId", "extensions", "synthesized")
 
 
 @st.composite
+def _faulty_states(draw: st.DrawFn, state: Payload) -> Payload:
+    name = draw(st.sampled_from(sorted(state)))
+    value, candidate = near(draw, state[name]), state["candidate"]
+    if name == "candidate" and candidate is not None:
+        value = {**candidate, "value": near(draw, candidate["value"])}
+    return state if value is None else {**state, name: value}
+
+
+@st.composite
 def faulty(draw: st.DrawFn) -> Case:
     """Return cases of a host that does something wrong, mostly: in its event, or in its state."""
     case = draw(cases())
@@ -221,9 +234,7 @@ def faulty(draw: st.DrawFn) -> Case:
     )
     case = replace(case, subscriptions=subscriptions)
     if case.state is not None and draw(st.booleans()):
-        name = draw(st.sampled_from(sorted(case.state)))
-        state = {**case.state, name: near(draw, case.state[name])}
-        return replace(case, state=state)
+        return replace(case, state=draw(_faulty_states(case.state)))
     payload = near(draw, case.payload)
     if not isinstance(payload, dict) or any(payload.get(name, 1) is None for name in _OPTIONAL):
         return case

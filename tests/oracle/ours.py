@@ -5,9 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any, Optional
 
-from conformance.from_wire import grant, host_state, occurrence
+from conformance.from_wire import grant, occurrence
 
-from ahp_sync import Capabilities, Client, Harness, InvalidEvent, RetryPolicy
+from ahp_sync import (
+    Candidate,
+    Capabilities,
+    Client,
+    Harness,
+    HostState,
+    InvalidEvent,
+    RetryPolicy,
+)
 from ahp_sync.budget import Budget
 from ahp_sync.transports.base import Message, Reply
 from oracle.cases import Case
@@ -68,13 +76,23 @@ def ours(case: Case) -> Verdict:
             outcome = client.dispatch(
                 event_type,
                 payload,
-                state=host_state(case.state),
+                state=_state(case.state),
                 request=case.request_event,
                 **options,
             )
         except InvalidEvent as error:
             return Verdict(host_error=f"InvalidEvent: {error}", sent=sent)
     return _verdict(outcome, sent)
+
+
+def _state(block: Any) -> Optional[HostState]:
+    """Return the host's own state for ``params.state``, whatever it holds."""
+    if block is None:
+        return None
+    candidate = block["candidate"]
+    if isinstance(candidate, dict) and "value" in candidate:
+        candidate = Candidate(candidate["value"], candidate.get("provenance"))
+    return HostState(**{**block, "candidate": candidate})
 
 
 def _verdict(outcome: Any, sent: list[Sent]) -> Verdict:

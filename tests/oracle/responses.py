@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Callable, Optional
@@ -28,9 +29,10 @@ from oracle.content import (
 from oracle.elicitations import answers as fitting_answers
 from oracle.elicitations import near_answers, requests, results
 
-__all__ = ["Seen", "answers"]
+__all__ = ["REFUSABLE", "Seen", "answers"]
 
-KINDS = ("deny", "allow", "ask", "modify", "return", "message", "inject", "flow")
+#: What is wanted where each answer is to have something wrong with it.
+REFUSABLE = "refusable"
 _TARGETS = tuple({granted.target for granted in GRANTS.values() if granted.target})
 _ROLES = {"user.message.inbound": ("user",), "user.message.outbound": ("assistant",)}
 
@@ -38,7 +40,8 @@ _ROLES = {"user.message.inbound": ("user",), "user.message.outbound": ("assistan
 class Seen:
     """What a backend can know when it answers: the event, what it is granted, and its own view.
 
-    ``asked`` are the parameters of the elicitation, where the event belongs to one.
+    ``asked`` are the parameters of the elicitation, where the event belongs to one. ``wanted`` is a
+    type of effect that the answers are to have, if they can.
     """
 
     def __init__(
@@ -48,14 +51,16 @@ class Seen:
         capabilities: Payload,
         content: Payload,
         asked: Optional[Payload],
+        wanted: str = "",
     ) -> None:
+        self.wanted = wanted
         self.event = event
         self.payload = payload
         self.capabilities = capabilities
         self.content = content
         self.granted = GRANTS[event]
         self.asked = asked
-        self.roles: Sequence[str] = _ROLES.get(event, ROLES)
+        self.roles: tuple[str, ...] = _ROLES.get(event, ROLES)
 
     @property
     def effects(self) -> list[str]:
@@ -198,7 +203,8 @@ _CONTINUE = members({"type": "flow", "operation": "continue"}, {"instruction": W
 _MESSAGE = members({"type": "message", "text": TEXT})
 
 
-def _inject(moments: Sequence[str]) -> st.SearchStrategy[Payload]:
+@functools.cache
+def _inject(moments: tuple[str, ...]) -> st.SearchStrategy[Payload]:
     return members(
         {
             "type": "inject",
@@ -225,7 +231,7 @@ def granted_effect(kind: str, seen: Seen) -> st.SearchStrategy[Payload]:
     if kind == "return":
         return members({"type": "return", "value": _result(seen)})
     if kind == "inject":
-        return _inject(seen.capabilities["inject"]["context"]["deliverAt"])
+        return _inject(tuple(seen.capabilities["inject"]["context"]["deliverAt"]))
     if kind == "flow":
         return st.sampled_from(seen.flows).flatmap(
             lambda one: _STOP if one == "stop" else _CONTINUE
@@ -234,12 +240,17 @@ def granted_effect(kind: str, seen: Seen) -> st.SearchStrategy[Payload]:
 
 
 def _granted_effects(seen: Seen, sizes: Sequence[int] = (1, 0, 1, 2, 2, 3, 4)) -> Any:
+    """Return lists of granted effects, of one of these sizes; first the one looked for, if any."""
     if not seen.effects:
         return st.just([])
     # ``deny`` and ``stop`` end a chain: drawn less often, so that something comes after them.
     weighted = [name for name in seen.effects for _ in range(2 if name in _ENDS else 3)]
     one = st.sampled_from(weighted).flatmap(lambda kind: granted_effect(kind, seen))
-    return st.sampled_from(sizes).flatmap(lambda size: st.tuples(*[one] * size).map(list))
+    some = st.sampled_from(sizes).flatmap(lambda size: st.tuples(*[one] * size).map(list))
+    if seen.wanted not in seen.effects:
+        return some
+    looked_for = granted_effect(seen.wanted, seen)
+    return st.builds(lambda first, rest: [first, *rest[:2]], looked_for, some)
 
 
 _ENDS = ("deny", "flow", "message")
@@ -471,6 +482,10 @@ def answers(seen: Seen) -> st.SearchStrategy[Answer]:
         "near": (3, _near(seen)),
         "hostile": (3, _hostile(seen)),
     }
+    if seen.wanted == REFUSABLE:
+        del ways["good"]
+    elif seen.wanted:
+        ways = {"good": (3, ways["good"][1]), "near": (1, ways["near"][1])}
     names = [name for name, (weight, _) in ways.items() for _ in range(weight)]
     return st.sampled_from(names).flatmap(
         lambda name: ways[name][1].map(lambda answer: replace(answer, kind=name))
