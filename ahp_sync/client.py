@@ -55,7 +55,8 @@ class Client(Hooks):
     :param capabilities: what the host can do with an answer, and at which events; by default tool
         calls can be denied, and everything is observed.
     :param authorize: the host's access policy, and ``approve`` its prompt; both are asked after the
-        backends and within the call's budget, on another thread. See :class:`HostPolicy`.
+        backends and within the call's budget, on another thread. See :class:`HostPolicy`. A call
+        without a budget waits for them, and for the codecs, until it is cancelled or closed.
     :param authorize_configuration: ``authorize_configuration(backend_id, configuration) -> bool``
         is shown the whole answer of each backend whose subscriptions the registration leaves to it,
         with all that it wants to see (native events, bodies, managed scope), before any of it is
@@ -261,8 +262,10 @@ class Client(Hooks):
 
         The wrapper raises :class:`ToolDenied` where the call may not run. Otherwise it returns the
         supplied result, or runs ``fn`` with the effective input and returns and raises what that
-        does; a returned text is the one that the backends left. Raises :class:`TypeError` for a
-        coroutine or generator function, whose work would happen after the wrapper returned.
+        does; a returned text is the one that the backends left. Where they have a say in outputs
+        (``tool.after`` is declared for interception) one that they could not be asked about is not
+        given out: the wrapper raises then, too. Raises :class:`TypeError` for a coroutine or
+        generator function, whose work would happen after the wrapper returned.
         """
         guard = Guard(
             fn,

@@ -32,6 +32,9 @@ _DENIED = ("denied", {"status": "skipped", "reason": "policy"})
 # Of a call whose result a backend supplied (R-PAY-04).
 _SUPPLIED = {"status": "skipped", "reason": "supplied_result"}
 
+# Ends of ``tool.after`` with which an output that backends have a say in is not given out.
+_WITHHELD = (Decision.DENY, Decision.INTERRUPTED, Decision.EXPIRED)
+
 _VARIADIC: dict[Any, type] = {
     inspect.Parameter.VAR_POSITIONAL: list,
     inspect.Parameter.VAR_KEYWORD: dict,
@@ -154,9 +157,11 @@ class Guard:
         outcome = self._tell(
             editable=is_text, outcome="ok", output=_text(result), duration_ms=duration, **common
         )
-        if is_text and outcome is not None:
-            return _edited(outcome)
-        return result
+        if outcome is None:
+            return result
+        if outcome.decision in _WITHHELD and self._grants.get("tool.after") is not None:
+            raise ToolDenied(outcome)
+        return _edited(outcome) if is_text else result
 
     def _enforced(self, event_type: str, *, editable: bool = True) -> Optional[Grant]:
         """Return what was declared for the event, less what a wrapper can't see to (R-CAP-02).
@@ -180,10 +185,13 @@ class Guard:
 
     def _tell(self, *, editable: bool = False, **after: Any) -> Optional[Outcome]:
         grant = self._enforced("tool.after", editable=editable)
-        # The tool has run, or was refused: whatever is wrong with the report must not hide that.
+        # The tool has run, or was refused: whatever is wrong with the report must not hide that,
+        # unless its output is one that backends have a say in, which none has had now.
         try:
             outcome = self._after(budget=self._budget(), capabilities=grant, **after)
         except AHPError as error:
+            if grant is not None and after.get("outcome") == "ok":
+                raise
             _log.warning("tool.after of %s was not sent: %s", self._name, type(error).__name__)
             return None
         self._pass_on(outcome)

@@ -39,7 +39,9 @@ class Outcome:
     """The result of one hook call.
 
     Ask :attr:`may_execute`; an outcome has no truth value, so that ``if outcome:`` can't pass for
-    it.
+    it. It is the word of the backends, and of the client's ``authorize`` and ``approve``: that
+    nobody objected grants nothing which the host itself has not (R-ROLE-01), and this goes for
+    running the operation and for delivering a supplied result in its place alike (R-SET-09).
 
     :ivar decision: how the call ended, all things considered.
     :ivar event: the effective event, with every accepted edit in it.

@@ -848,3 +848,49 @@ def test_a_denial_in_a_nested_tool_is_an_error_of_the_outer(open_client: Clients
     with pytest.raises(ToolDenied) as caught:
         client.guard(lambda: inner(), name="outer")()
     assert caught.value.outcome.decision is Decision.DENY
+
+
+# --- outputs that backends have a say in ------------------------------------------------------
+
+
+def asked_after(act: Act, policy: str = "fail-closed") -> Backend:
+    """Return a backend that is asked about outputs, and objects to no call."""
+
+    def only_after(backend: Backend, message: dict[str, Any], budget: Budget) -> Optional[bytes]:
+        is_after = message["params"]["event"]["type"] == "tool.after"
+        return (act if is_after else ok)(backend, message, budget)
+
+    return Backend(only_after, intercept(["tool.before", "tool.after"], policy=policy))
+
+
+AFTER = Capabilities({"tool.before": Grant(("deny",)), "tool.after": Grant(modify=Modify())})
+
+
+def test_an_output_that_could_not_be_filtered_is_not_given_out(open_client: Clients) -> None:
+    """A filter that fails closed keeps what it was to look at."""
+    client = open_client(asked_after(fails), capabilities=AFTER)
+    with pytest.raises(ToolDenied) as denied:
+        client.guard(lambda: "the secret", name="read")()
+    assert denied.value.outcome.synthetic
+    assert denied.value.outcome.event["type"] == "tool.after"
+
+
+def test_a_filter_that_fails_open_lets_the_output_pass(open_client: Clients) -> None:
+    """As its policy says."""
+    client = open_client(asked_after(fails, "fail-open"), capabilities=AFTER)
+    assert client.guard(lambda: "the text", name="read")() == "the text"
+
+
+def test_an_output_that_can_not_be_sent_is_not_given_out(open_client: Clients) -> None:
+    """Nobody could look at it."""
+    client = open_client(asked_after(ok), capabilities=AFTER)
+    with pytest.raises(InvalidEvent):
+        client.guard(lambda: "\ud800", name="read")()
+
+
+def test_an_output_that_is_only_observed_is_given_out_whatever_happens(
+    open_client: Clients,
+) -> None:
+    """Who only observes has no say (R-OBS-05)."""
+    client = open_client(watcher())
+    assert client.guard(lambda: "\ud800", name="read")() == "\ud800"

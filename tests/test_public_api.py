@@ -76,7 +76,7 @@ def members(prefix: str, owner: type) -> Iterator[tuple[str, Any]]:
             yield f"{prefix}.{name}", value
 
 
-@pytest.mark.parametrize(("name", "value"), list(documented()), ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("name", "value"), [pytest.param(*one, id=one[0]) for one in documented()])
 def test_everything_public_is_documented(name: str, value: Any) -> None:
     """Classes, functions, methods and properties; a generated signature is no docstring."""
     words = inspect.getdoc(value) or ""

@@ -94,9 +94,10 @@ def whole_grant(event: str) -> Payload:
     if granted.target is not None:
         block["modify"] = {granted.target: {"replace": True, "merge": True}}
     if granted.flow:
-        block["flow"] = {"operations": list(granted.flow), "maxContinuations": 9}
+        block["flow"] = {"operations": list(granted.flow)}
     if "continue" in granted.flow:
-        block["flow"].update(remainingContinuations=9, continuationCount=9)
+        counters = ("remainingContinuations", "continuationCount", "maxContinuations")
+        block["flow"].update(dict.fromkeys(counters, 9))
     if "inject" in granted.effects:
         block["inject"] = {"context": {"append": True, "deliverAt": ["now", "next_turn"]}}
     if "elicitation" in event:
@@ -215,7 +216,12 @@ class Case:
     @property
     def declared(self) -> Payload:
         """What the host declares for its whole life."""
-        return whole_grant(self.event) if self.narrowed else self.capabilities
+        if not self.narrowed:
+            return self.capabilities
+        whole, flow = whole_grant(self.event), self.capabilities.get("flow", {})
+        if "maxContinuations" in flow:
+            whole["flow"]["maxContinuations"] = 9
+        return whole
 
     @property
     def whole_event(self) -> Payload:

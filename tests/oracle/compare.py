@@ -47,9 +47,7 @@ def mismatches(
         one, other = getattr(ours, name), getattr(theirs, name)
         if name == "event":
             one, other = _comparable(one), _comparable(other)
-        if name == "remaining" and _counts_nothing(case) and one is None and other is not None:
-            known.add("nothing-to-continue")
-        elif not same(one, other):
+        if not same(one, other):
             found[name] = (one, other)
     if ours.decision != decision_of(ours):
         found["decision"] = (ours.decision, decision_of(ours))
@@ -96,9 +94,6 @@ def _parts(case: Case, one: Any, other: Any, known: set[str]) -> Iterator[tuple[
     offer = fitting(whole, view, case.request_event)
     if not same(_sorted(offer), _sorted(whole)):
         known.add("offers-what-can-be-accepted")
-    if _counts_nothing(case) and "remainingContinuations" in offer.get("flow", {}):
-        known.add("nothing-to-continue")
-        offer["flow"] = {k: v for k, v in offer["flow"].items() if k != "remainingContinuations"}
     yield "capabilities", _counted(_sorted(first["capabilities"]), case), _sorted(offer)
     state = second["state"]
     invented = state.get("instructions") == [] and "instructions" not in first["state"]
@@ -112,12 +107,6 @@ def _nobody_instructed(case: Case) -> bool:
     """Return whether the host goes on by itself and has no instructions for that."""
     state = case.state or {}
     return state.get("flow") == "continue" and "instructions" not in state
-
-
-def _counts_nothing(case: Case) -> bool:
-    """Return whether the flow can be stopped only, and there is a count all the same."""
-    flow = case.capabilities.get("flow", {})
-    return flow.get("operations") == ["stop"] and "maxContinuations" in flow
 
 
 def _unmeasured(event: Any) -> Any:

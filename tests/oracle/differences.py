@@ -199,6 +199,15 @@ def _managed(situation: Situation) -> Optional[Case]:
     return None
 
 
+def _counted(situation: Situation) -> Optional[Case]:
+    """Put right a flow that can only be stopped and has a count; the SDK goes on counting."""
+    case = situation.case
+    flow = case.capabilities.get("flow", {})
+    if flow.get("operations") != ["stop"] or "maxContinuations" not in flow:
+        return None
+    return replace(case, capabilities={**case.capabilities, "flow": {"operations": ["stop"]}})
+
+
 def _gap(situation: Situation) -> Optional[Case]:
     """Put right an elicitation whose text is a gap: we ask all the same, the SDK does not."""
     case = situation.case
@@ -260,6 +269,7 @@ RULES: dict[str, Callable[[Situation], Optional[Case]]] = {
     "a-denial-is-a-denial": _by("theirs", _elicitation_denied),
     "summary-without-instructions": _by("theirs", _summary_without_instructions),
     "policy-as-declared": _managed,
+    "nothing-to-continue": _counted,
     "a-gap-is-no-failure": _gap,
     "same-answers-change-nothing": _same_answers,
 }
@@ -269,7 +279,6 @@ NAMES = (
     "omitted-is-not-measured",
     "offers-what-can-be-accepted",
     "instructions-nobody-gave",
-    "nothing-to-continue",
     "faults-of-the-host",
 )
 

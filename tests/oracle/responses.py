@@ -483,7 +483,7 @@ def answers(seen: Seen) -> st.SearchStrategy[Answer]:
         "hostile": (3, _hostile(seen)),
     }
     if seen.wanted == REFUSABLE:
-        del ways["good"]
+        ways = {name: ways[name] for name in ("unknown", "misdirected", "hostile", "near")}
     elif seen.wanted:
         ways = {"good": (3, ways["good"][1]), "near": (1, ways["near"][1])}
     names = [name for name, (weight, _) in ways.items() for _ in range(weight)]

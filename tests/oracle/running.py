@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any, Callable, Optional
 
@@ -64,13 +65,47 @@ class Tally:
         return self.accepted[kind] + self.refused[kind]
 
 
-def draw_cases(
-    strategy: Any, examples: int, check: Callable[[Case], None], seed: Optional[int] = None
-) -> None:
-    """Call ``check`` with so many cases; one that fails is made smaller first.
+#: What is wrong with a case, if anything.
+Problem = Callable[[Case], Optional[str]]
 
-    The cases are the same in every run, unless there is a ``seed``.
+#: Seconds for making a failing case small: a test that takes longer is killed, and tells nothing.
+SMALLER = 30.0
+
+
+class _Failures:
+    """Finds problems; once it has spent its time on smaller ones, it finds known ones only."""
+
+    def __init__(self, problem: Problem, seconds: float) -> None:
+        self._problem = problem
+        self._seconds = seconds
+        self._known: dict[str, str] = {}
+        self._until: Optional[float] = None
+
+    def look(self, case: Case) -> Optional[str]:
+        """Return what is wrong with a case, if it is known or there is time to find out."""
+        key = repr(case)
+        if key in self._known or (self._until and time.monotonic() > self._until):
+            return self._known.get(key)
+        told = self._problem(case)
+        if told is not None:
+            self._known[key] = told
+            self._until = self._until or time.monotonic() + self._seconds
+        return told
+
+
+def draw_cases(
+    strategy: Any,
+    examples: int,
+    problem: Problem,
+    seed: Optional[int] = None,
+    smaller: float = SMALLER,
+) -> None:
+    """Raise ``AssertionError`` if ``problem`` finds one in any of so many cases, made small.
+
+    The cases are the same in every run, unless there is a ``seed``. ``smaller`` is how many seconds
+    may be spent on a failing case.
     """
+    found = _Failures(problem, smaller)
 
     @settings(
         max_examples=examples,
@@ -82,7 +117,8 @@ def draw_cases(
     )
     @given(strategy)
     def one(case: Case) -> None:
-        check(case)
+        told = found.look(case)
+        assert told is None, told
 
     if seed is None:
         one()
@@ -98,9 +134,9 @@ def compared(case: Case) -> Judgement:
 def compare(strategy: Any, examples: int, tally: Tally, seed: Optional[int] = None) -> None:
     """Compare both clients over so many cases. Fails with a small case where they differ."""
 
-    def check(case: Case) -> None:
+    def problem(case: Case) -> Optional[str]:
         judgement = compared(case)
         tally.note(case, judgement)
-        assert not judgement.wrong, f"seed {seed}\n{judgement}"
+        return f"seed {seed}\n{judgement}" if judgement.wrong else None
 
-    draw_cases(strategy, examples, check, seed)
+    draw_cases(strategy, examples, problem, seed)

@@ -110,12 +110,12 @@ def _forgetful(case: Case) -> Verdict:
 def test_a_difference_is_found_and_made_small() -> None:
     """A client that forgets all messages but the first fails, by a case of two messages."""
 
-    def check(case: Case) -> None:
+    def problem(case: Case) -> Optional[str]:
         judgement = judge(case, _forgetful, ours)
-        assert not judgement.wrong, str(judgement)
+        return str(judgement) if judgement.wrong else None
 
     with pytest.raises(AssertionError) as failure:
-        draw_cases(cases("config.change.before"), 500, check)
+        draw_cases(cases("config.change.before", "message"), 100, problem, smaller=5.0)
     told = str(failure.value)
     assert told.count('{"type": "message", "text": ""}') == 2
     assert "messages\n    ours:   ['']\n    theirs: ['', '']" in told
