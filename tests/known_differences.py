@@ -109,6 +109,122 @@ _LISTED = (
         "it passes the schema; the SDK refuses it later on",
         "R-REG-01: unknown.* passes the schema and must be refused for matching nothing",
     ),
+    Difference(
+        "strict-json",
+        "an answer with a byte-order mark, in UTF-16, with a lone surrogate or with a member twice"
+        " is refused",
+        "it is read; of a member that is there twice the later counts, which can hide a deny",
+        "D-18: strict UTF-8, no byte-order mark and no duplicate keys; R-RPC-01, T-06",
+    ),
+    Difference(
+        "bounds-of-an-answer",
+        "a number of more than 1,000 digits, and nesting of more than 100 levels, are refused",
+        "both are read as far as Python can",
+        "U-04: such bounds are implementation-defined",
+    ),
+    Difference(
+        "no-method-in-a-response",
+        "a response that names a method is refused",
+        "the method is ignored",
+        "T-15: a response carrying a stray method is to be refused",
+    ),
+    Difference(
+        "offers-what-can-be-accepted",
+        "an interceptor is offered no effect that its own view makes impossible",
+        "it is offered what the host grants; the SDK refuses some of it afterwards",
+        "R-CAP-02, R-EFF-03, R-CON-07, R-ELI-04: advertise only what is enforced; D-15",
+    ),
+    Difference(
+        "hidden-text-is-not-replaced",
+        "a list of messages is not replaced by a receiver that does not see all of its text",
+        "it is",
+        "R-EFF-03: such a replacement must be neither advertised nor accepted; D-15",
+    ),
+    Difference(
+        "what-is-hidden-stays",
+        "an attachment that is kept as it was shown, without its body, stands for the host's own",
+        "what was shown of it takes its place when the list is replaced",
+        "R-CON-06: a view difference is not an edit; untouched hidden values are restored",
+    ),
+    Difference(
+        "attachments-that-were-shown",
+        "an answer may bring along only attachments that its backend was sent, unchanged",
+        "any reference passes",
+        "R-EFF-02: existing references, unchanged, after an identity check; D-15",
+    ),
+    Difference(
+        "an-id-keeps-its-meaning",
+        "an edit that gives an id another role, or a part another message, is refused",
+        "it is accepted, and the next delivery fails on it",
+        "R-EVT-03; T-09: to be checked before acceptance",
+    ),
+    Difference(
+        "messages-can-be-edited",
+        "modify is accepted at user.message.inbound and user.message.outbound",
+        "it is refused as unsupported",
+        "D-14: supported as in the table of section 4",
+    ),
+    Difference(
+        "a-denial-is-a-denial",
+        "an elicitation can be denied by a backend that could not answer it",
+        "a denial is refused where the text is not selected or the mode not granted",
+        "D-16: an explicit deny is no failure; R-FAIL-02",
+    ),
+    Difference(
+        "a-gap-is-no-failure",
+        "an elicitation whose text is a gap is asked about, without return or modify",
+        "its interceptors fail before they are asked",
+        "R-ELI-04: return and modify need the text, and nothing else does; D-16",
+    ),
+    Difference(
+        "same-answers-change-nothing",
+        "an edit that leaves the answers of a form as they are keeps candidate and approval",
+        "any edit of them drops both",
+        "R-SET-06: an identical replace does not invalidate; R-SET-05",
+    ),
+    Difference(
+        "faults-of-the-host",
+        "an elicitation whose text is not what it should be, or whose result does not answer its"
+        " request, is an error of the host's own, before anything is sent",
+        "each interceptor that is to see the text fails by its policy",
+        "R-ELI-01, R-ELI-02, R-ELI-04: complete, parsed strictly, and in step with the event",
+    ),
+    Difference(
+        "summary-without-instructions",
+        "a compaction without instructions takes a returned summary",
+        "it is refused",
+        "D-21: reject only where they are there but not inline; U-03",
+    ),
+    Difference(
+        "policy-as-declared",
+        "a managed subscription that is fail-open fails open",
+        "a failure of it denies",
+        "D-08: the declared policy counts; R-FAIL-01",
+    ),
+    Difference(
+        "omitted-is-not-measured",
+        "an omitted part has neither size nor digest",
+        "it keeps both",
+        "D-22: stripped under omit",
+    ),
+    Difference(
+        "instructions-nobody-gave",
+        "where the host continues without instructions, the next interceptor is told of none",
+        "after the first answer it is told of an empty list",
+        "T-07: absent differs from empty for instructions; R-CAP-04",
+    ),
+    Difference(
+        "nothing-to-continue",
+        "a flow that can only be stopped has no continuations that are left",
+        "they are counted all the same, and the next interceptor fails on what was never declared",
+        "R-CAP-01: anything not declared is not granted; R-CAP-03",
+    ),
+    Difference(
+        "wildcards-are-narrowed",
+        "an intercept wildcard leaves out the events that the host only lets be observed",
+        "the registration is refused",
+        "D-13: narrow in both cases; R-REG-02",
+    ),
 )
 
 #: By name.

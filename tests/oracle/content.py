@@ -95,7 +95,7 @@ def _attachment(identity: str) -> st.SearchStrategy[Payload]:
     base = {"id": identity, "kind": "attachment", "mediaType": MEDIA}
     body = {"ref": st.sampled_from(REFERENCES)}
     whole = members({**base, "selection": "body", "body": members(body)}, _OWN)
-    return whole | _withheld(base)
+    return often(whole, _withheld(base))
 
 
 def often(common: Any, rare: Any) -> Any:
@@ -107,7 +107,8 @@ def often(common: Any, rare: Any) -> Any:
 def part(identity: str) -> st.SearchStrategy[Payload]:
     """Return parts of this id: mostly text with its body."""
     body, withheld = text_part_forms(identity)
-    return often(body, withheld | _attachment(identity))
+    forms = [body] * 5 + [_attachment(identity)] * 2 + [withheld]
+    return st.sampled_from(forms).flatmap(lambda drawn: drawn)
 
 
 def attachment_parts(identity: str) -> st.SearchStrategy[Payload]:

@@ -31,16 +31,22 @@ REFUSED = Answer(
 class Turn:
     """The turn of one interceptor: its place in the case, and what both clients made of its answer.
 
-    ``view`` and ``offer`` are what our client sent it.
+    ``view`` and ``offer`` are what our client sent it, ``views`` all that it has sent by then.
     """
 
     place: int
     subscription: Subscription
-    view: Payload
+    views: tuple[Payload, ...]
     offer: Payload
     refused_by_us: bool
     refused_by_them: bool
+    reached_by_them: bool
     case: Case
+
+    @property
+    def view(self) -> Payload:
+        """The event as it was shown."""
+        return self.views[-1]
 
     @property
     def answer(self) -> Answer:
@@ -75,7 +81,8 @@ class Situation:
 
 def _turns(case: Case, ours: Verdict, theirs: Verdict) -> Iterator[Turn]:
     """Yield the turns of the interceptors that our client called, in order."""
-    asked = iter(ours.asked)
+    asked, theirs_asked = iter(ours.asked), [sent.backend for sent in theirs.asked]
+    views: tuple[Payload, ...] = ()
     place = -1
     for backend, subscriptions in case.backends:
         for index, subscription in enumerate(subscriptions):
@@ -86,13 +93,18 @@ def _turns(case: Case, ours: Verdict, theirs: Verdict) -> Iterator[Turn]:
             if message is None:
                 return
             params = message.message["params"]
+            views = (*views, params["event"])
+            reached = (backend, index) in theirs.refused or backend in theirs_asked
+            if backend in theirs_asked:
+                theirs_asked.remove(backend)
             yield Turn(
                 place,
                 subscription,
-                params["event"],
+                views,
                 params["capabilities"],
                 (backend, index) in ours.refused,
                 (backend, index) in theirs.refused,
+                reached,
                 case,
             )
 
@@ -117,8 +129,8 @@ def _hidden_text(turn: Turn) -> bool:
     """Return whether a whole list is replaced by somebody who does not see all of its text."""
     granted, offer = GRANTS[turn.case.event], turn.offer.get("modify", {})
     return granted.shape == "messages" and any(
-        effect["type"] == "modify"
-        and effect["operation"] == "replace"
+        effect.get("type") == "modify"
+        and effect.get("operation") == "replace"
         and not offer.get(granted.target, {}).get("replace")
         for effect in turn.effects
     )
@@ -128,9 +140,9 @@ def _strange_reference(turn: Turn) -> bool:
     """Return whether an attachment is brought along that the receiver was not shown so."""
     shown = list(_attachments(turn.view))
     return any(
-        part not in shown
+        "body" in part and part not in shown
         for effect in turn.effects
-        if effect["type"] in ("modify", "return", "inject")
+        if effect.get("type") in ("modify", "return", "inject")
         for part in _attachments(effect.get("value"))
     )
 
@@ -140,17 +152,20 @@ def _attachments(value: Any) -> Iterator[Payload]:
         for inner in value:
             yield from _attachments(inner)
     elif isinstance(value, dict):
-        if value.get("kind") == "attachment" and "body" in value:
+        if value.get("kind") == "attachment" and "mediaType" in value:
             yield value
         for inner in value.values():
             yield from _attachments(inner)
 
 
 def _identities(turn: Turn) -> bool:
-    """Return whether an edit gives an id of the event, or one of its own, a second meaning."""
+    """Return whether an edit gives an id of the event, or one of its own, a second meaning.
+
+    What an earlier edit took out of the event has been sent all the same, and keeps its meaning.
+    """
     if GRANTS[turn.case.event].shape != "messages":
         return False
-    lists = [list_at(turn.view)]
+    lists = [list_at(view) for view in turn.views]
     lists += [effect["value"] for effect in turn.effects if effect["type"] == "modify"]
     meanings: dict[str, set[tuple[str, Optional[str]]]] = {}
     for entries in lists:
@@ -208,6 +223,23 @@ def _counted(situation: Situation) -> Optional[Case]:
     return replace(case, capabilities={**case.capabilities, "flow": {"operations": ["stop"]}})
 
 
+def _hidden_stays(situation: Situation) -> Optional[Case]:
+    """Put right a replaced list with an attachment in it that was kept as it was shown, hidden.
+
+    With us that stands for the host's own; with the SDK it takes its place.
+    """
+    own = {part["id"]: part for part in _attachments(situation.case.payload)}
+    for turn in situation.turns:
+        shown = list(_attachments(turn.view))
+        values = [one.get("value") for one in turn.effects if one.get("operation") == "replace"]
+        kept = [part for part in _attachments(values) if part in shown]
+        if turn.refused_by_us or turn.refused_by_them:
+            continue
+        if any(part["id"] in own and part != own[part["id"]] for part in kept):
+            return turn.put_right(replace(turn.subscription, answer=REFUSED))
+    return None
+
+
 def _gap(situation: Situation) -> Optional[Case]:
     """Put right an elicitation whose text is a gap: we ask all the same, the SDK does not."""
     case = situation.case
@@ -248,6 +280,8 @@ def _by(refuser: str, holds: Callable[[Turn], bool]) -> Callable[[Situation], Op
 
     def put_right(situation: Situation) -> Optional[Case]:
         for turn in situation.turns:
+            if not turn.reached_by_them:
+                return None
             if turn.refused_by_us != turn.refused_by_them:
                 if turn.refused_by_us == (refuser == "ours") and holds(turn):
                     return turn.put_right(replace(turn.subscription, answer=REFUSED))
@@ -272,6 +306,7 @@ RULES: dict[str, Callable[[Situation], Optional[Case]]] = {
     "nothing-to-continue": _counted,
     "a-gap-is-no-failure": _gap,
     "same-answers-change-nothing": _same_answers,
+    "what-is-hidden-stays": _hidden_stays,
 }
 #: All of them; the others show in messages and change nothing, or are told before anybody is asked.
 NAMES = (

@@ -12,23 +12,22 @@ from strategies import near
 from oracle.cases import GRANTS, NEUTRAL, Case, Granted, Subscription, whole_grant
 from oracle.content import JSON, OBJECTS, WORDS, Payload, members, messages, often, text_parts
 from oracle.elicitations import requests, results, written
-from oracle.responses import Seen, answers
+from oracle.granted import Seen
+from oracle.responses import answers
 from oracle.strategies import PAYLOADS, elicitation_pairs
 
 __all__ = ["cases", "chains", "faulty"]
 
 LEVELS = ("body", "metadata", "omit")
 _BODY = st.just({"default": "body"})
-CONTENT = often(
-    _BODY,
-    members(
-        {"default": st.sampled_from(LEVELS)},
-        {
-            name: st.sampled_from(LEVELS)
-            for name in ("text", "images", "audio", "video", "files", "reasoning")
-        },
-    ),
+_HIDDEN = st.sampled_from(["metadata", "omit"]).map(
+    lambda level: {"default": "body", **dict.fromkeys(("images", "audio", "video", "files"), level)}
 )
+_CATEGORIES = ("text", "images", "audio", "video", "files", "reasoning")
+_ANY = members(
+    {"default": st.sampled_from(LEVELS)}, dict.fromkeys(_CATEGORIES, st.sampled_from(LEVELS))
+)
+CONTENT = often(_BODY, _HIDDEN | _ANY)
 
 
 @st.composite

@@ -28,7 +28,7 @@ from agenthooksprotocol.event import Harness
 from agenthooksprotocol.runtime import Validator
 from agenthooksprotocol.transports.http import HTTPTransport
 
-__all__ = ["inconsistent", "official"]
+__all__ = ["harness", "inconsistent", "official"]
 
 Json = Any
 URL = "http://127.0.0.1:9/ahp"
@@ -113,37 +113,42 @@ async def _dispatched(case: Case) -> Verdict:
         transports[backend] = HTTPTransport(URL, client=client, validator=_validator())
     try:
         try:
-            hooks = _harness(case, transports)
-            result = await hooks.dispatch(case.event, *_arguments(case)[0], **_arguments(case)[1])
+            modes = {"modes": ["intercept", "observe"], "capabilities": case.declared}
+            hooks = harness(case, case.registration(), {case.event: modes}, transports)
+            payload, options = _arguments(case)
+            result = await hooks.dispatch(case.event, payload, **options)
         except Exception as error:  # whatever it raises, the host has no outcome
             return Verdict(host_error=f"{type(error).__name__}: {error}", sent=sent)
-        return _verdict(case, result, sent)
+        return _verdict(result, sent)
     finally:
         for client in clients:
             await client.aclose()
 
 
-def _harness(case: Case, transports: Mapping[str, HTTPTransport]) -> _hooks.Hooks:
+def harness(
+    case: Case,
+    document: Json,
+    declared: Mapping[str, Json],
+    transports: Optional[Mapping[str, HTTPTransport]] = None,
+) -> _hooks.Hooks:
+    """Return the SDK's client of a registration, for a host that declares so much."""
     event = case.whole_event
-    declared = case.declared
     # Made as the SDK makes it; only that the validator is the one we keep.
     original = _hooks.Validator
     _hooks.Validator = _validator
     try:
         return _hooks.Hooks(
-            case.registration(),
+            document,
             source=event["source"],
             harness=Harness(**event["harness"]),
-            capabilities=_Declared(
-                {case.event: {"modes": ["intercept", "observe"], "capabilities": declared}}
-            ),
-            transport=dict(transports),
+            capabilities=_Declared(declared),
+            transport=dict(transports or {}),
         )
     finally:
         _hooks.Validator = original
 
 
-def _arguments(case: Case) -> tuple[tuple[Json], dict[str, Json]]:
+def _arguments(case: Case) -> tuple[Json, dict[str, Json]]:
     payload = {
         name: value
         for name, value in case.whole_event.items()
@@ -156,7 +161,7 @@ def _arguments(case: Case) -> tuple[tuple[Json], dict[str, Json]]:
     }
     if case.narrowed:
         options["capabilities"] = case.capabilities
-    return (payload,), options
+    return payload, options
 
 
 def _original(case: Case) -> Optional[Json]:
@@ -171,7 +176,7 @@ def _original(case: Case) -> Optional[Json]:
     }
 
 
-def _verdict(case: Case, result: Any, sent: list[Sent]) -> Verdict:
+def _verdict(result: Any, sent: list[Sent]) -> Verdict:
     state = result._state
     candidate = state.get("candidate")
     failed = [one for one in result.diagnostics if one["mode"] == "intercept"]

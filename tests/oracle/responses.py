@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Callable, Optional
+from typing import Any
 
 from hypothesis import strategies as st
 from strategies import near
@@ -15,252 +14,37 @@ from oracle.content import (
     EXTENSIONS,
     JSON,
     OBJECTS,
-    ROLES,
-    TEXT,
-    WORDS,
     Payload,
     members,
     message,
     messages,
-    part,
-    text_part_forms,
     text_parts,
 )
-from oracle.elicitations import answers as fitting_answers
-from oracle.elicitations import near_answers, requests, results
+from oracle.elicitations import near_answers, results
+from oracle.granted import (
+    CONTINUE,
+    DENY,
+    MESSAGE,
+    STOP,
+    Seen,
+    edit_value,
+    granted_effects,
+    injections,
+    modifications,
+    result_value,
+)
 
-__all__ = ["REFUSABLE", "Seen", "answers"]
+__all__ = ["REFUSABLE", "answers"]
 
 #: What is wanted where each answer is to have something wrong with it.
 REFUSABLE = "refusable"
-_TARGETS = tuple({granted.target for granted in GRANTS.values() if granted.target})
-_ROLES = {"user.message.inbound": ("user",), "user.message.outbound": ("assistant",)}
 
-
-class Seen:
-    """What a backend can know when it answers: the event, what it is granted, and its own view.
-
-    ``asked`` are the parameters of the elicitation, where the event belongs to one. ``wanted`` is a
-    type of effect that the answers are to have, if they can.
-    """
-
-    def __init__(
-        self,
-        event: str,
-        payload: Payload,
-        capabilities: Payload,
-        content: Payload,
-        asked: Optional[Payload],
-        wanted: str = "",
-    ) -> None:
-        self.wanted = wanted
-        self.event = event
-        self.payload = payload
-        self.capabilities = capabilities
-        self.content = content
-        self.granted = GRANTS[event]
-        self.asked = asked
-        self.roles: tuple[str, ...] = _ROLES.get(event, ROLES)
-
-    @property
-    def effects(self) -> list[str]:
-        """The effects that it may answer with, and can."""
-        usable = list(self.capabilities["effects"])
-        if not self._continues and self.capabilities.get("flow", {}).get("operations") == [
-            "continue"
-        ]:
-            usable.remove("flow")
-        return usable
-
-    @property
-    def _continues(self) -> bool:
-        return bool(self.capabilities.get("flow", {}).get("remainingContinuations", 0) > 0)
-
-    @property
-    def flows(self) -> list[str]:
-        """The flow operations that are left to it."""
-        operations: list[str] = self.capabilities["flow"]["operations"]
-        return [name for name in operations if name == "stop" or self._continues]
-
-    @property
-    def operations(self) -> list[str]:
-        """How it may change the target."""
-        block = self.capabilities["modify"][self.granted.target]
-        return [name for name in ("replace", "merge") if block[name]]
-
-    @property
-    def current(self) -> Any:
-        """The value of the target, as the host has it."""
-        places = {"input": ("tool", "input"), "workspace": ("workspace", "change")}
-        path = places.get(str(self.granted.target), (str(self.granted.target),))
-        if self.granted.shape == "messages":
-            path = ("message", "messages") if "message" in self.payload else ("items",)
-        value: Any = self.payload
-        for name in path:
-            value = value.get(name, []) if isinstance(value, dict) else value
-        return value
-
-    def shown(self, part: Payload) -> Payload:
-        """Return a part as a backend of this selection sees it, more or less."""
-        category = part.get("category", "text" if part["kind"] == "text" else "files")
-        level = self.content.get(category, self.content["default"])
-        if level == "body" or part["selection"] == "omit":
-            return part
-        hidden = {name: part[name] for name in part if name not in ("text", "body", "gap")}
-        return {**hidden, "selection": level}
-
-
-# --- values of edits and results ------------------------------------------------------------------
-
-
-@st.composite
-def _edited_messages(draw: st.DrawFn, seen: Seen, *, whole: bool) -> list[Payload]:
-    """Return a new list of messages: kept ones, changed ones, and new ones."""
-    value: list[Payload] = []
-    for each in seen.current if whole else ():
-        how = draw(st.sampled_from(["keep", "keep", "change", "drop"]))
-        if how == "keep":
-            kept = each["parts"]
-            if draw(st.booleans()):
-                kept = [seen.shown(one) for one in kept]
-            value.append({**each, "parts": kept})
-        elif how == "change":
-            value.append({**each, "parts": [draw(part(one["id"])) for one in each["parts"]]})
-    if not value or draw(st.booleans()):
-        value += draw(messages("n", seen.roles, max_size=2))
-    if len(value) > 1 and draw(st.sampled_from([False, False, True])):
-        value.reverse()
-    return value
-
-
-@st.composite
-def _edited_text(draw: st.DrawFn, seen: Seen, *, whole: bool) -> list[Payload]:
-    value = []
-    for each in seen.current if whole else ():
-        how = draw(st.sampled_from(["keep", "change", "drop"]))
-        if how == "keep":
-            value.append(each)
-        elif how == "change":
-            value.append(draw(text_part_forms(each["id"])[0]))
-    return value + draw(text_parts("n", body=True))
-
-
-def _edited_object(seen: Seen, *, whole: bool) -> st.SearchStrategy[Payload]:
-    current = seen.current
-    same = st.just(dict(current))
-    if not whole:
-        return OBJECTS | same
-    changed = OBJECTS.map(lambda more: {**current, **more})
-    return OBJECTS | same | changed
-
-
-def _workspace(seen: Seen, *, whole: bool) -> st.SearchStrategy[Payload]:
-    roots = st.lists(WORDS, max_size=2, unique=True)
-    return (
-        members({"cwd": WORDS})
-        | members({"workspaceRoots": roots}, {"cwd": WORDS})
-        | st.just(dict(seen.current))
-    )
-
-
-def _edit(seen: Seen, operation: str) -> st.SearchStrategy[Any]:
-    shape, whole = seen.granted.shape, operation == "replace"
-    if shape == "messages":
-        return _edited_messages(seen, whole=whole)
-    if shape == "text":
-        return _edited_text(seen, whole=whole)
-    if shape == "answers":
-        return _answer_object(seen)
-    if shape == "workspace":
-        return _workspace(seen, whole=whole)
-    return _edited_object(seen, whole=whole)
-
-
-def _answer_object(seen: Seen) -> st.SearchStrategy[Payload]:
-    if seen.asked is None or "requestedSchema" not in seen.asked:
-        return OBJECTS
-    return fitting_answers(seen.asked["requestedSchema"])
-
-
-def _result(seen: Seen) -> st.SearchStrategy[Any]:
-    shape = seen.granted.returns
-    if shape == "messages":
-        return messages("r", max_size=2)
-    if shape == "text":
-        return text_parts("r", body=True)
-    if shape == "elicitation":
-        asked = requests("form") if seen.asked is None else st.just(seen.asked)
-        return asked.flatmap(results)
-    return JSON
-
-
-# --- effects that are granted ---------------------------------------------------------------------
-
-_CODES = st.sampled_from(["com.example.no", "org.acme.x-1"])
-_DENY = members({"type": "deny", "reason": WORDS}, {"code": _CODES, "extensions": EXTENSIONS})
-_STOP = members({"type": "flow", "operation": "stop", "reason": WORDS})
-_CONTINUE = members({"type": "flow", "operation": "continue"}, {"instruction": WORDS})
-_MESSAGE = members({"type": "message", "text": TEXT})
-
-
-@functools.cache
-def _inject(moments: tuple[str, ...]) -> st.SearchStrategy[Payload]:
-    return members(
-        {
-            "type": "inject",
-            "target": "context",
-            "operation": "append",
-            "deliverAt": st.sampled_from(moments),
-            "value": messages("x", max_size=1),
-        }
-    )
-
-
-def _modify(target: Any, operations: Sequence[str], value: Callable[[str], Any]) -> Any:
-    return st.sampled_from(operations).flatmap(
-        lambda operation: members(
-            {"type": "modify", "target": target, "operation": operation, "value": value(operation)}
-        )
-    )
-
-
-def granted_effect(kind: str, seen: Seen) -> st.SearchStrategy[Payload]:
-    """Return effects of this kind that the backend may answer with."""
-    if kind == "modify":
-        return _modify(seen.granted.target, seen.operations, lambda one: _edit(seen, one))
-    if kind == "return":
-        return members({"type": "return", "value": _result(seen)})
-    if kind == "inject":
-        return _inject(tuple(seen.capabilities["inject"]["context"]["deliverAt"]))
-    if kind == "flow":
-        return st.sampled_from(seen.flows).flatmap(
-            lambda one: _STOP if one == "stop" else _CONTINUE
-        )
-    return {"deny": _DENY, "message": _MESSAGE}.get(kind, st.just({"type": kind}))
-
-
-def _granted_effects(seen: Seen, sizes: Sequence[int] = (1, 0, 1, 2, 2, 3, 4)) -> Any:
-    """Return lists of granted effects, of one of these sizes; first the one looked for, if any."""
-    if not seen.effects:
-        return st.just([])
-    # ``deny`` and ``stop`` end a chain: drawn less often, so that something comes after them.
-    weighted = [name for name in seen.effects for _ in range(2 if name in _ENDS else 3)]
-    one = st.sampled_from(weighted).flatmap(lambda kind: granted_effect(kind, seen))
-    some = st.sampled_from(sizes).flatmap(lambda size: st.tuples(*[one] * size).map(list))
-    if seen.wanted not in seen.effects:
-        return some
-    looked_for = granted_effect(seen.wanted, seen)
-    return st.builds(lambda first, rest: [first, *rest[:2]], looked_for, some)
-
-
-_ENDS = ("deny", "flow", "message")
+_TARGETS = sorted({granted.target for granted in GRANTS.values() if granted.target})
 
 
 def _good(seen: Seen) -> st.SearchStrategy[Answer]:
     extra = members({}, {"extensions": EXTENSIONS, "x-unknown": JSON})
-    return st.builds(
-        lambda effects, more: answered(*effects, **more), _granted_effects(seen), extra
-    )
+    return st.builds(lambda effects, more: answered(*effects, **more), granted_effects(seen), extra)
 
 
 # --- answers with something wrong in them ---------------------------------------------------------
@@ -270,17 +54,17 @@ def _any_effect(seen: Seen) -> st.SearchStrategy[Payload]:
     """Return well-formed effects of every type, for whatever event they are."""
     lists = messages("w", max_size=1) | text_parts("w", body=True) | OBJECTS
     return st.one_of(
-        _DENY,
+        DENY,
         st.sampled_from([{"type": "allow"}, {"type": "ask"}]),
-        _MESSAGE,
-        _STOP,
-        _CONTINUE,
-        _inject(("now", "next_turn")),
+        MESSAGE,
+        STOP,
+        CONTINUE,
+        injections(("now", "next_turn")),
         members({"type": "return", "value": lists | JSON}),
-        _modify(st.sampled_from(_TARGETS), ("replace", "merge"), lambda _: lists),
-        _modify(seen.granted.target, ("replace", "merge"), lambda one: _edit(seen, one))
+        modifications(st.sampled_from(_TARGETS), ("replace", "merge"), lambda _: lists),
+        modifications(seen.granted.target, ("replace", "merge"), lambda one: edit_value(seen, one))
         if seen.granted.target
-        else _DENY,
+        else DENY,
     )
 
 
@@ -362,7 +146,7 @@ def _conflicting(draw: st.DrawFn, seen: Seen) -> list[Any]:
     shape = seen.granted.shape
     effects: list[Any] = []
     if seen.granted.returns == "elicitation":
-        one = members({"type": "return", "value": _result(seen)}) | _DENY
+        one = members({"type": "return", "value": result_value(seen)}) | DENY
         effects += draw(st.lists(one, min_size=2, max_size=2))
         if seen.asked is not None and "requestedSchema" in seen.asked and draw(st.booleans()):
             wrong = draw(results(seen.asked, near_answers))
@@ -395,7 +179,7 @@ def _with_intruder(seen: Seen, intruder: Any) -> st.SearchStrategy[Answer]:
         place = min(place, len(effects))
         return answered_with([*effects[:place], bad, *effects[place:]])
 
-    return st.builds(build, _granted_effects(seen, (1, 0, 2)), intruder, st.integers(0, 2))
+    return st.builds(build, granted_effects(seen, (1, 0, 2)), intruder, st.integers(0, 2))
 
 
 def answered_with(effects: Any) -> Answer:
