@@ -157,7 +157,7 @@ def settle(
     staging = _Staging(state, edited(state.event, effects, shown, check))
     for effect in effects:
         staging.take(effect)
-    return staging.state(supplied(effects, shown))
+    return staging.state(supplied(effects, shown, check))
 
 
 class _Staging:

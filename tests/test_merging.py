@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ahp_sync.protocol.content import ContentSelection, project
 from ahp_sync.protocol.equality import json_equal
-from ahp_sync.protocol.merging import merged, unknown_reference, withholds_text
+from ahp_sync.protocol.merging import merged, references_in, unknown_reference, withholds_text
 from ahp_sync.protocol.slots import parts_of
 
 List = list[Json]
@@ -338,7 +338,7 @@ def test_only_attachments_that_were_shown_are_taken_back(value: List, path: Opti
         "fileChanges": [{"path": "a", "change": "created", "after": image("f", "ref-2")}],
     }
     expected = None if path is None else f"{path}.body.ref"
-    assert unknown_reference(value, view) == expected
+    assert unknown_reference(value, references_in(view)) == expected
 
 
 @given(events("tool.after"), SELECTIONS, st.data())
@@ -351,6 +351,8 @@ def test_no_reference_but_the_shown_ones(
     part = data.draw(st.sampled_from(attachments))
     view = project(event, content, include_native=False)
     known = any(json_equal(part, other) for other in parts_of(view))
-    assert (unknown_reference([message("m", part)], view) is None) is known
+    assert (unknown_reference([message("m", part)], references_in(view)) is None) is known
     invented = {**part, "body": {"ref": f"{CANARY}-0."}}
-    assert unknown_reference([message("m", invented)], view) == "[0].parts[0].body.ref"
+    assert (
+        unknown_reference([message("m", invented)], references_in(view)) == "[0].parts[0].body.ref"
+    )

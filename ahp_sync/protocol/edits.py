@@ -6,7 +6,8 @@ hidden content is still there (R-CON-06), and both have to be valid before anyth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -15,7 +16,7 @@ from ahp_sync.protocol.effects import refused
 from ahp_sync.protocol.equality import json_equal
 from ahp_sync.protocol.events import EVENTS, Path, Shape, Target
 from ahp_sync.protocol.lineage import identity_problem
-from ahp_sync.protocol.merging import merged, unknown_reference
+from ahp_sync.protocol.merging import merged, references_in, unknown_reference
 from ahp_sync.protocol.validation import event_problem
 
 __all__ = ["Edit", "Shown", "Supplied", "edited", "supplied"]
@@ -38,6 +39,11 @@ class Shown:
     def modes(self) -> frozenset[str]:
         """The modes of elicitation that may be answered."""
         return frozenset(self.capabilities.get("elicitation", ()))
+
+    @functools.cached_property
+    def references(self) -> frozenset[Hashable]:
+        """The attachments that may be carried over (R-EFF-02)."""
+        return references_in(self.view)
 
 
 @dataclass(frozen=True)
@@ -76,9 +82,9 @@ def edited(
     for effect in edits:
         if check is not None:
             check()
-        view, new = _apply(effect, target, view, new)
+        view, new = _apply(effect, target, shown, view, new)
         for staged in (view,) if view is new else (view, new):
-            _check(staged)
+            _check(staged, check)
     problem = identity_problem(new)
     if problem is not None:
         raise refused("invalid_edit", f"an edit breaks the identities of the event: {problem}")
@@ -87,7 +93,9 @@ def edited(
     return Edit(new)
 
 
-def supplied(effects: Effects, shown: Shown) -> Optional[Supplied]:
+def supplied(
+    effects: Effects, shown: Shown, check: Optional[Callable[[], object]] = None
+) -> Optional[Supplied]:
     """Return the result of one response, the last one if there are several (R-ADM-03).
 
     Raises ``OperationalFailure`` of class ``effects`` where it does not fit its event, and for
@@ -99,14 +107,16 @@ def supplied(effects: Effects, shown: Shown) -> Optional[Supplied]:
         return None if answer is None else Supplied(answer)
     result = None
     for effect in effects:
+        if check is not None and effect["type"] in ("inject", "return"):
+            check()
         if effect["type"] == "inject":
-            _check_references(effect["value"], shown.view)
+            _check_references(effect["value"], shown)
         elif effect["type"] == "return":
             value = effect["value"]
             if returns is Shape.TEXT:
                 _check_whole_text(value)
             elif returns is Shape.MESSAGES:
-                _check_references(value, shown.view)
+                _check_references(value, shown)
             result = Supplied(value)
     return result
 
@@ -125,7 +135,11 @@ def _put(event: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
 
 
 def _apply(
-    effect: dict[str, Any], target: Target, view: dict[str, Any], event: dict[str, Any]
+    effect: dict[str, Any],
+    target: Target,
+    shown: Shown,
+    view: dict[str, Any],
+    event: dict[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the view and the event after one edit; they stay one object if they were."""
     path, value, operation = target.path, effect["value"], effect["operation"]
@@ -135,9 +149,9 @@ def _apply(
     else:
         old = at(view, path)
         if target.shape is Shape.TEXT:
-            _check_whole_text([*(old or [{}]), *value])
+            _check_whole_text([*([{}] if old is None else old), *value])
         else:
-            _check_references(value, view)
+            _check_references(value, shown)
         seen, written = merged(operation, value, old, at(event, path))
     new = _put(event, path, written)
     return (new, new) if view is event else (_put(view, path, seen), new)
@@ -152,8 +166,13 @@ def _answers(
     return Edit(new, changed=new["elicitation"] is not event["elicitation"])
 
 
-def _check(event: dict[str, Any]) -> None:
-    problem = event_problem(event["type"], event)
+def _check(event: dict[str, Any], check: Optional[Callable[[], object]]) -> None:
+    def wanted() -> bool:
+        if check is not None:
+            check()
+        return True
+
+    problem = event_problem(event["type"], event, wanted)
     if problem is not None:
         raise refused("invalid_edit", f"the edited event has {problem.path} not {problem.wanted}")
 
@@ -163,7 +182,7 @@ def _check_whole_text(parts: Any) -> None:
         raise refused("malformed_effect", "what becomes of a text has to be seen and given whole")
 
 
-def _check_references(messages: Any, view: dict[str, Any]) -> None:
-    place = unknown_reference(messages, view)
+def _check_references(messages: Any, shown: Shown) -> None:
+    place = unknown_reference(messages, shown.references)
     if place is not None:
         raise refused("unknown_reference", f"value{place} is no attachment that was shown")

@@ -7,13 +7,20 @@ other as a whole, so an edit can neither lay open what was hidden nor attach it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Hashable, NamedTuple, Optional
 
 from ahp_sync.protocol.equality import json_key
 from ahp_sync.protocol.slots import parts_of
 
-__all__ = ["Entries", "Merged", "merged", "unknown_reference", "withholds_text"]
+__all__ = [
+    "Entries",
+    "Merged",
+    "merged",
+    "references_in",
+    "unknown_reference",
+    "withholds_text",
+]
 
 #: Messages, or parts that stand on their own.
 Entries = Sequence[dict[str, Any]]
@@ -38,21 +45,22 @@ def withholds_text(view: Entries) -> bool:
     return any(part["kind"] == "text" and "text" not in part for _, part in _parts(view))
 
 
-def unknown_reference(value: Entries, view: dict[str, Any]) -> Optional[str]:
+def references_in(view: dict[str, Any]) -> frozenset[Hashable]:
+    """Return the attachments with a body that a receiver was shown, for :func:`unknown_reference`.
+
+    :param view: the event as it was sent; any part of it counts, wherever it is.
+    """
+    return frozenset(json_key(part) for part in parts_of(view) if "body" in part)
+
+
+def unknown_reference(value: Entries, known: Container[Hashable]) -> Optional[str]:
     """Return the path of an attachment in an effect's value that the receiver was not shown.
 
     A part with a ``body.ref`` may only be carried over as a whole, with the id, the media type and
     all else of it unchanged (R-EFF-02). The path is relative: ``[0].parts[1].body.ref``.
-
-    :param view: the event as the receiver was sent it; any part of it counts, wherever it is.
     """
-    known: Optional[set[Hashable]] = None
     for place, part in _parts(value):
-        if "body" not in part:
-            continue
-        if known is None:
-            known = {json_key(seen) for seen in parts_of(view) if "body" in seen}
-        if json_key(part) not in known:
+        if "body" in part and json_key(part) not in known:
             return f"{place}.body.ref"
     return None
 

@@ -311,7 +311,9 @@ def test_the_approver_sees_the_whole_answer() -> None:
     assert subscription.events == {"tool.before"}
 
 
-@pytest.mark.parametrize("answer", [False, None, 1, "yes", [True], object()], ids=lambda a: type(a).__name__)
+@pytest.mark.parametrize(
+    "answer", [False, None, 1, "yes", [True], object()], ids=lambda a: type(a).__name__
+)
 def test_only_true_is_an_approval(answer: Any) -> None:
     """What merely looks like it is none."""
     diagnostic = diagnosed(Asked(), authorize_configuration=lambda *_: answer)
