@@ -8,6 +8,7 @@ from typing import Any, Callable
 import pytest
 from hypothesis import settings
 from inprocess import Backend, document
+from tally import Tally
 
 from ahp_sync import Client, Harness
 from ahp_sync.testing.audit_log import AuditLog
@@ -17,6 +18,11 @@ from ahp_sync.testing.audit_log import AuditLog
 settings.register_profile("repeat", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=2000)
 settings.load_profile("repeat")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Here, and not beside the scenarios: the process that prints the summary runs no test itself.
+    config.pluginmanager.register(Tally(), "public-scenarios-tally")
 
 
 @pytest.fixture

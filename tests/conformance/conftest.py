@@ -1,16 +1,12 @@
-"""Runs the public scenarios over real backends, and counts what became of each."""
+"""Runs the public scenarios over real backends, and has what became of each counted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from tally import PROPERTY, Tally, describe
+from tally import PROPERTY, describe
 from wires import Wire, open_wire
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Tally(), "public-scenarios-tally")
 
 
 @pytest.fixture(autouse=True)

@@ -204,7 +204,9 @@ NOW = datetime.now(timezone.utc)
 IN_AN_HOUR, LONG_AGO = (format_datetime(NOW + timedelta(hours=h), usegmt=True) for h in (1, -9000))
 
 
-@pytest.mark.parametrize("wait", ["3600", "9999999999", "9" * 400, IN_AN_HOUR])
+@pytest.mark.parametrize(
+    "wait", ["3600", "9999999999", "9" * 400, pytest.param(IN_AN_HOUR, id="a date")]
+)
 def test_f20_a_wait_that_does_not_fit_ends_the_call(
     wait: str, ahp_http_backend: Backends, ahp_client: Clients, ahp_audit: AuditLog
 ) -> None:
@@ -217,7 +219,10 @@ def test_f20_a_wait_that_does_not_fit_ends_the_call(
     assert_audit(ahp_audit, kind="synthetic_denial", attempts=1, http_status=503)
 
 
-@pytest.mark.parametrize("wait", ["-5", LONG_AGO, "soon", "", "1e3", "\xb2", "0x10", "nan"])
+@pytest.mark.parametrize(
+    "wait",
+    ["-5", pytest.param(LONG_AGO, id="a date"), "soon", "", "1e3", "\xb2", "0x10", "nan"],
+)
 def test_f20_a_wait_that_can_not_be_read_means_the_usual_pause(
     wait: str, ahp_http_backend: Backends, ahp_client: Clients, ahp_audit: AuditLog
 ) -> None:
