@@ -9,11 +9,14 @@ from __future__ import annotations
 import logging
 
 from ahp_sync._version import __version__
-from ahp_sync.approval import Proposal
+from ahp_sync.approval import HostCallback, Proposal
 from ahp_sync.audit import AuditKind, AuditRecord, AuditSink, JsonLinesSink, LoggingSink
+from ahp_sync.auth.keepers import TokenCommand, TokenFile, TokenKeyring
+from ahp_sync.auth.oauth import OAuthClient, OAuthPolicy
 from ahp_sync.budget import Budget
 from ahp_sync.capabilities import Capabilities
 from ahp_sync.client import Client
+from ahp_sync.codecs import Codec
 from ahp_sync.discovery import ConfigurationDiagnostic
 from ahp_sync.errors import AHPError, ClientClosed, InvalidEvent, RegistrationError, ToolDenied
 from ahp_sync.failure import GENERIC_REASON, Failure, FailureClass, FailurePolicy
@@ -22,8 +25,9 @@ from ahp_sync.outcome import Decision, Outcome
 from ahp_sync.protocol.occurrence import Harness
 from ahp_sync.registration import Registration
 from ahp_sync.retry import RetryPolicy
-from ahp_sync.settlement import Candidate, HostState
+from ahp_sync.settlement import Candidate, Denial, HostState
 from ahp_sync.tls import TLSIdentity
+from ahp_sync.uploads import Attachment
 
 # A library prints nothing by itself; the host decides where the records go.
 logging.getLogger("ahp_sync").addHandler(logging.NullHandler())
@@ -31,6 +35,7 @@ logging.getLogger("ahp_sync").addHandler(logging.NullHandler())
 __all__ = [
     "GENERIC_REASON",
     "AHPError",
+    "Attachment",
     "AuditKind",
     "AuditRecord",
     "AuditSink",
@@ -39,8 +44,10 @@ __all__ = [
     "Capabilities",
     "Client",
     "ClientClosed",
+    "Codec",
     "ConfigurationDiagnostic",
     "Decision",
+    "Denial",
     "Elicitation",
     "Failure",
     "FailureClass",
@@ -48,18 +55,24 @@ __all__ = [
     "Flow",
     "Grant",
     "Harness",
+    "HostCallback",
     "HostState",
     "Inject",
     "InvalidEvent",
     "JsonLinesSink",
     "LoggingSink",
     "Modify",
+    "OAuthClient",
+    "OAuthPolicy",
     "Outcome",
     "Proposal",
     "Registration",
     "RegistrationError",
     "RetryPolicy",
     "TLSIdentity",
+    "TokenCommand",
+    "TokenFile",
+    "TokenKeyring",
     "ToolDenied",
     "__version__",
 ]

@@ -45,9 +45,14 @@ class HostPolicy:
 
     :param authorize: its access policy, for every event that can be denied. It gates execution and
         the delivery of a supplied result, and no backend's ``allow`` passes it by.
-    :param approve: its ordinary prompt, for tool calls that no backend allowed, and for those that
-        one wants asked about. Without it, what nobody objects to goes on, and an ``ask`` is left to
-        the host.
+    :param approve: its ordinary prompt, for tool calls that no backend allowed, for those that one
+        wants asked about, and for supplied results that nobody else has said yes to. Without it,
+        what nobody objects to goes on, and an ``ask`` is left to the host.
+
+    A supplied result is delivered once somebody said yes: the ``allow`` of a backend or of the
+    host's own state, ``authorize`` or ``approve``. Until then the outcome is ``ask``, and the
+    result waits in its ``candidate`` (R-SET-09, trap T-05). At events that have no ``allow``, only
+    the host can say it.
     """
 
     def __init__(
@@ -68,25 +73,27 @@ class HostPolicy:
         """
         effects = EVENTS[state.event["type"]].effects
         asked = state.permission is Permission.ASK
+        approved = state.permission is Permission.ALLOW
         if self._authorize is not None and "deny" in effects:
             granted = _ask(self._authorize, state, run)
             if granted is not True:
                 return Decision.ASK if granted is None else Decision.DENY
-        if asked or ("allow" in effects and state.permission is Permission.NONE):
-            granted = not asked or None
-            if self._approve is not None:
-                granted = _ask(self._approve, state, run)
+            approved = approved or not asked
+        waits = state.candidate is not None and not approved
+        unprompted = "allow" in effects and state.permission is Permission.NONE
+        if self._approve is not None and (asked or unprompted or waits):
+            granted = _ask(self._approve, state, run)
             if granted is not True:
                 return Decision.ASK if granted is None else Decision.DENY
-        return Decision.PROCEED if state.candidate is None else Decision.SUPPLIED
+            approved = True
+        if state.candidate is not None:
+            return Decision.SUPPLIED if approved else Decision.ASK
+        return Decision.PROCEED if approved or not asked else Decision.ASK
 
 
 def _ask(callback: HostCallback, state: State, run: Run) -> Optional[bool]:
-    candidate = state.candidate
     proposal = Proposal(
-        copy.deepcopy(state.event),
-        state.permission.value,
-        candidate and Candidate(copy.deepcopy(candidate.value), candidate.provenance),
+        copy.deepcopy(state.event), state.permission.value, copy.deepcopy(state.candidate)
     )
     try:
         answer: Optional[bool] = run(lambda: _answer(callback, proposal))

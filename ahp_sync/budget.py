@@ -73,7 +73,11 @@ class Budget:
         "_deadline",
         "_keys",
         "_parent",
+        "doing",
     )
+
+    #: What the work under this budget is at, where that matters to who has to say why it ended.
+    doing: Optional[str]
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._begin(clock() + positive_seconds(seconds, "a budget"), clock, None)
@@ -82,6 +86,7 @@ class Budget:
         self._clock = clock
         self._deadline = deadline
         self._parent = parent
+        self.doing = None
         self._cancelled = False
         self._aborted = False
         self._keys = itertools.count()

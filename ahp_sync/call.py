@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, TypeVar
 
 from ahp_sync.approval import HostPolicy
 from ahp_sync.audit import Auditor, EventAudit
@@ -11,7 +11,14 @@ from ahp_sync.chain import Chain, Interception, Settled, ending
 from ahp_sync.errors import InvalidEvent
 from ahp_sync.failure import OperationalFailure
 from ahp_sync.grants import Grant
-from ahp_sync.observation import Telling, failure_payloads, observe
+from ahp_sync.observation import (
+    Telling,
+    failure_payloads,
+    observe,
+    shows_content,
+    tellings,
+    with_content,
+)
 from ahp_sync.outcome import Decision, Outcome
 from ahp_sync.protocol.events import Mode
 from ahp_sync.protocol.occurrence import Origin
@@ -19,6 +26,9 @@ from ahp_sync.protocol.validation import state_problem
 from ahp_sync.protocol.values import plain
 from ahp_sync.runtime import Runtime
 from ahp_sync.settlement import HostState, State
+
+if TYPE_CHECKING:
+    from ahp_sync.uploads import Attachment
 
 __all__ = ["Call", "begin"]
 
@@ -93,16 +103,17 @@ class Call:
         self._runtime.discover(self._budget)  # if the budget ends first, the chain notices
         typed = self._brought(interception)
         routes = self._runtime.routes(Mode.INTERCEPT, event["type"]) if asks else ()
-        chain = Chain(interception, self._runtime.delivery, self._budget, audit, typed)
+        runtime = self._runtime
+        chain = Chain(interception, runtime.delivery, runtime.uploads, self._budget, audit, typed)
         settled = chain.run(routes)
         if asks and settled.decision is Decision.PROCEED:
             self._ask_the_host(settled, audit)
-        self._tell(settled, audit)
+        self._tell(settled, audit, interception.attachments)
         # An interruption overrides an approval even now; an expiry no longer changes it, since the
         # interception is complete and observation never changes what was decided.
         if settled.decision not in _FINAL and self._budget.cancelled:
             settled.decision = Decision.INTERRUPTED
-        return _outcome(settled)
+        return _outcome(settled, interception.attachments)
 
     def _brought(self, interception: Interception) -> dict[str, Any]:
         if not interception.codecs:
@@ -133,37 +144,43 @@ class Call:
         if ending(self._budget) is None:
             self._budget.cancel()
 
-    def _tell(self, settled: Settled, audit: EventAudit) -> None:
+    def _tell(
+        self, settled: Settled, audit: EventAudit, attachments: Mapping[str, Attachment]
+    ) -> None:
         event = settled.state.event
         routes = self._runtime.routes(Mode.OBSERVE, event["type"])
         if settled.decision not in _OVER:
             routes = [*settled.uncalled, *routes]
-        tellings = [Telling(event, route, audit) for route in routes]
+        told = tellings(event, routes, audit)
         if self._tells_failures and settled.failures:
-            tellings += self._failures(settled)
-        observe(tellings, self._runtime.delivery, self._budget.child(self._observe_timeout))
+            told += self._failures(settled)
+        runtime, budget = self._runtime, self._budget
+        waits: list[Telling] = []
+        if attachments:
+            waits = [one for one in told if shows_content(one)]
+            told = [one for one in told if not shows_content(one)]
+        observe(told, runtime.delivery, budget.child(self._observe_timeout))
+        if waits:  # nobody else has to wait for what they are to see
+            ready = with_content(waits, runtime.delivery, runtime.uploads, attachments, budget)
+            observe(ready, runtime.delivery, budget.child(self._observe_timeout))
 
     def _failures(self, settled: Settled) -> list[Telling]:
         """Return the ``hook.failure`` events, for everybody but the backend that failed."""
         routes = self._runtime.routes(Mode.OBSERVE, "hook.failure")
         if not routes:
             return []
-        parent, tellings = settled.state.event, []
+        parent = settled.state.event
+        told: list[Telling] = []
         common = {"parentEventId": parent["id"]}
         if "session" in parent:
             common["session"] = parent["session"]
-        for failure, payload in failure_payloads(settled.failures):
+        for payload in failure_payloads(settled.failures):
             event = self._origin.event("hook.failure", {**payload, **common})
-            audit = EventAudit(self._auditor, event)
-            tellings += [
-                Telling(event, route, audit)
-                for route in routes
-                if route.subscription.backend != failure.backend
-            ]
-        return tellings
+            told += tellings(event, routes, EventAudit(self._auditor, event))
+        return told
 
 
-def _outcome(settled: Settled) -> Outcome:
+def _outcome(settled: Settled, attachments: Mapping[str, Attachment]) -> Outcome:
     state, decision = settled.state, settled.decision
     reason = settled.reason
     if reason is None or decision in _OVER:
@@ -175,6 +192,7 @@ def _outcome(settled: Settled) -> Outcome:
         synthetic=settled.synthetic and decision is Decision.DENY,
         permission=state.permission.value,
         candidate=state.candidate,
+        denial=state.denial,
         messages=state.messages,
         injections=state.injections,
         flow=state.flow or "none",
@@ -184,4 +202,5 @@ def _outcome(settled: Settled) -> Outcome:
         typed_result=settled.typed.get("result"),
         failures=tuple(settled.failures),
         failed_open=settled.failed_open,
+        attachments=attachments,
     )

@@ -141,7 +141,7 @@ class Capabilities:
             "events": events,
             "gaps": [{"path": path, "reason": reason} for path, reason in self.gaps],
             "transports": ["http", "stdio"],
-            "authentication": ["bearer"],
+            "authentication": ["bearer", "oauth"],
             "toolPaths": list(self.tool_paths),
             "contentCategories": list(self.content_categories),
             "limits": dict(self.limits),

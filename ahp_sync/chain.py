@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
 
 from ahp_sync.audit import AuditKind, EventAudit
 from ahp_sync.budget import Budget, BudgetEnded
@@ -28,13 +28,18 @@ from ahp_sync.grants import Grant
 from ahp_sync.offer import offered
 from ahp_sync.outcome import Decision
 from ahp_sync.protocol.content import project
-from ahp_sync.protocol.edits import Shown
+from ahp_sync.protocol.edits import Shown, messages_in
 from ahp_sync.protocol.effects import refused
 from ahp_sync.protocol.lineage import Lineage
 from ahp_sync.protocol.messages import intercept_request
+from ahp_sync.protocol.references import References
 from ahp_sync.registration import Subscription
 from ahp_sync.settlement import Permission, State, settle
 from ahp_sync.transports.base import Transport
+
+if TYPE_CHECKING:
+    from ahp_sync.preparation import Uploads
+    from ahp_sync.uploads import Attachment
 
 __all__ = ["Chain", "Interception", "Route", "Settled"]
 
@@ -57,6 +62,7 @@ class Interception:
     """What is put to the interceptors: the state before the first, and what they may do to it.
 
     ``request`` is the event of the elicitation whose result the event brings, where it does.
+    ``attachments`` are those in the event, by local reference.
     """
 
     state: State
@@ -64,6 +70,7 @@ class Interception:
     codecs: Codecs
     lineage: Lineage
     request: Optional[Mapping[str, Any]] = None
+    attachments: Mapping[str, Attachment] = field(default_factory=dict)
 
 
 @dataclass
@@ -102,6 +109,7 @@ class _Ended(Exception):
 class Chain:
     """One event's way through its interceptors.
 
+    :param uploads: what uploads an attachment before an interceptor is asked about it.
     :param budget: the call's own budget; each interceptor gets a child of it.
     :param typed: what the host's codecs made of the values that the host brought along.
     """
@@ -110,12 +118,14 @@ class Chain:
         self,
         interception: Interception,
         delivery: Delivery,
+        uploads: Uploads,
         budget: Budget,
         audit: EventAudit,
         typed: Mapping[str, Any],
     ) -> None:
         self._interception = interception
         self._delivery = delivery
+        self._uploads = uploads
         self._budget = budget
         self._audit = audit
         self._settled = Settled(interception.state, typed=typed)
@@ -182,9 +192,13 @@ class Chain:
             self._note_accepted(route, outcome, progress, started)
 
     def _accepted(self, route: Route, progress: Progress) -> Answer[_Staged]:
-        """Return the answer once it is staged and published; the deadline covers all of it."""
+        """Return the answer once it is staged and published; the deadline covers all of it.
+
+        Uploads come before it, in their own time within the call's (R-UPL-02).
+        """
+        question = self._question(route)
         budget = self._budget.child(route.subscription.timeout)
-        answer = self._delivery.intercept(self._question(route), budget, progress)
+        answer = self._delivery.intercept(question, budget, progress)
         if budget.ended:
             raise late()
         self._settled.state, self._settled.typed = answer.staged
@@ -195,13 +209,22 @@ class Chain:
         interception, state, typed = self._interception, self._settled.state, self._settled.typed
         view = route.view(state.event)
         shown = offered(interception.grant, state, view, interception.request)
+        references = References(view, {})
+        if interception.attachments:
+            references = self._uploads.references(
+                view, interception.attachments, route.subscription, self._budget
+            )
 
         def stage(effects: tuple[dict[str, Any], ...], check: Callable[[], object]) -> _Staged:
+            if interception.attachments:
+                effects = references.restored(effects)
             return _stage(interception, state, typed, effects, shown, check)
 
         return Question(
             route.transport,
-            intercept_request(view, shown.capabilities, state.advertised()),
+            intercept_request(
+                references.view, shown.capabilities, references.state(state.advertised())
+            ),
             state.event["type"],
             shown.capabilities,
             stage,
@@ -278,12 +301,15 @@ def _stage(
 ) -> _Staged:
     """Return what an answer would make of ``state``. Runs on a worker, within the deadline."""
     staged = settle(state, effects, shown, check)
-    if staged.event is not state.event:
+    typed = interception.codecs.decoded(state, staged, typed)
+    beside = list(messages_in(effects, state.event["type"]))
+    if beside or staged.event is not state.event:
+        check()  # what is not accepted is not remembered
         try:
-            interception.lineage.check(staged.event)
+            interception.lineage.accept(staged.event, beside)
         except InvalidEvent as error:
-            raise refused("invalid_edit", f"an edit breaks an identity: {error}") from None
-    return _Staged(staged, interception.codecs.decoded(state, staged, typed))
+            raise refused("invalid_edit", f"an effect breaks an identity: {error}") from None
+    return _Staged(staged, typed)
 
 
 _WHY = {Decision.EXPIRED: "out_of_budget", Decision.INTERRUPTED: "interrupted"}

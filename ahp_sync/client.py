@@ -6,13 +6,25 @@ A call goes ``Client`` → ``chain`` (interceptors, policy) → ``delivery`` (on
 
 from __future__ import annotations
 
+import functools
 import os
 import weakref
 from datetime import datetime
-from typing import Any, Callable, Collection, Mapping, Optional, Sequence, TypeVar, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Collection,
+    Mapping,
+    Optional,
+    Sequence,
+    TypeVar,
+    Union,
+)
 
 from ahp_sync.approval import HostCallback, HostPolicy
 from ahp_sync.audit import Auditor, AuditSink, LoggingSink
+from ahp_sync.auth.oauth import OAuthPolicy
 from ahp_sync.budget import Budget, positive_seconds
 from ahp_sync.call import Call, begin
 from ahp_sync.capabilities import Capabilities
@@ -28,12 +40,18 @@ from ahp_sync.protocol import validation
 from ahp_sync.protocol.occurrence import Harness, Origin, Session, session_object
 from ahp_sync.protocol.values import plain
 from ahp_sync.registration import Registration, RegistrationSource
+from ahp_sync.registration_credentials import check_credentials
 from ahp_sync.retry import RetryPolicy
 from ahp_sync.retry import prepare as prepare_retries
 from ahp_sync.runtime import Runtime
 from ahp_sync.settlement import HostState
 from ahp_sync.tls import TLSIdentity
 from ahp_sync.transports.base import Transport
+from ahp_sync.uploads import Attachment
+from ahp_sync.workers import DeliveryExecutor
+
+if TYPE_CHECKING:
+    from ahp_sync.auth.resolvers import TokenSource
 
 __all__ = ["Client"]
 
@@ -45,8 +63,10 @@ class Client(Hooks):
     """Asks the registered backends before the harness acts, and tells them afterwards.
 
     Every hook method blocks until the call is settled, at most for its ``budget`` (if given), for
-    each matching interceptor's ``timeoutMs`` and for ``observe_timeout``. Operational failures are
-    never raised: they are settled by the subscription's policy and show in the outcome.
+    each matching interceptor's ``timeoutMs`` and for ``observe_timeout``; the first one also for the
+    5 seconds in which backends without subscriptions are asked for them, unless ``with`` has done
+    that. Operational failures are never raised: they are settled by the subscription's policy and
+    show in the outcome.
 
     :param registration: the path of a ``hooks.json``, a mapping of its shape, or a
         :class:`Registration`. Raises :class:`RegistrationError` with everything wrong in it.
@@ -75,7 +95,15 @@ class Client(Hooks):
     :param transports: transports of the host's own by backend id, e.g. in-process ones. They stay
         the host's: the client does not close them.
     :param stdio_processes: how many processes one stdio backend may have for concurrent calls.
-    :param tls: trust and identity by backend id.
+    :param tls: trust and identity by backend id, or by the origin of an authorization server or an
+        upload endpoint (``https://login.example.com``). A backend's upload endpoints share its
+        identity, and its authorization servers whom it trusts, unless they have one of their own.
+    :param tokens: finds the secrets that the registration refers to (``tokenRef``, ``valueRef``,
+        ``clientSecretRef``): a function of the reference, an object with ``resolve(ref, budget)``,
+        or a mapping of references to such. It runs on another thread, in the context of the call,
+        within the deadline of the delivery; see :class:`TokenFile`, :class:`TokenCommand` and
+        :class:`TokenKeyring`.
+    :param oauth: which authorization servers are trusted after a 401, and how a user is asked.
     :param proxies: proxy URLs by scheme (or ``scheme://host``), as ``requests`` takes them.
     :param trust_env: whether to take proxies from the environment; off by default.
 
@@ -104,6 +132,8 @@ class Client(Hooks):
         transports: Optional[Mapping[str, Transport]] = None,
         stdio_processes: int = 1,
         tls: Optional[Mapping[str, TLSIdentity]] = None,
+        tokens: Optional[TokenSource] = None,
+        oauth: Optional[OAuthPolicy] = None,
         proxies: Optional[Mapping[str, str]] = None,
         trust_env: bool = False,
     ) -> None:
@@ -115,12 +145,15 @@ class Client(Hooks):
             raise TypeError(f"capabilities must be Capabilities, not {type(capabilities).__name__}")
         if not (authorize_configuration is None or callable(authorize_configuration)):
             raise TypeError("authorize_configuration must be callable")
+        if not (oauth is None or isinstance(oauth, OAuthPolicy)):
+            raise TypeError(f"oauth must be an OAuthPolicy, not {type(oauth).__name__}")
         # What is imported on first use is so now. A call would pay for it out of its budget, and a
         # child forked amidst an import would wait for its end for ever (F14).
         prepare_retries()
         validation.prepare()
         self._capabilities = Capabilities() if capabilities is None else capabilities
         self._registration = Registration.load(registration).for_host(self._capabilities)
+        check_credentials(self._registration, tokens, oauth)
         self._policy = HostPolicy(authorize, approve)
         self._authorize_configuration = authorize_configuration
         self._required = required_backends(require_configuration, self._registration)
@@ -137,6 +170,9 @@ class Client(Hooks):
             tls=tls or {},
             proxies=proxies or {},
             trust_env=trust_env,
+            tokens=tokens,
+            oauth=oauth,
+            max_workers=max_workers,
         )
         # By process id: a forked child finds the parent's runtime here, and makes its own.
         self._runtimes: dict[int, Runtime] = {os.getpid(): self._new_runtime()}
@@ -187,6 +223,8 @@ class Client(Hooks):
         call = Budget.open_ended() if budget is None else budget.child()
         runtime = self._runtime()
         runtime.admit(call)
+        brought: list[Attachment] = []
+        attachments: Mapping[str, Attachment] = {}
         try:
             if not isinstance(payload, Mapping):
                 raise InvalidEvent("$", f"a {type(payload).__name__}", "a mapping of members")
@@ -208,6 +246,7 @@ class Client(Hooks):
                 native=native,
                 request=request,
                 wanted=lambda: not call.ended,
+                adapt=functools.partial(_part, brought),
             )
             if event_type not in self._capabilities.observed:
                 raise InvalidEvent("$.type", repr(event_type), "an event that was declared")
@@ -215,10 +254,22 @@ class Client(Hooks):
             opening = begin(event, state, grant)
             if not call.ended:  # or nothing will be sent, and not all of it may have been checked
                 runtime.lineage.accept(event)
-            interception = Interception(opening, grant or Grant(), codecs, runtime.lineage, request)
+            attachments = runtime.uploads.attachments(event, brought)
+            for attachment in attachments.values():
+                attachment.retain()
+            interception = Interception(
+                opening,
+                grant or Grant(),
+                codecs,
+                runtime.lineage,
+                request,
+                attachments,
+            )
             return self._call(runtime, call).settle(interception, asks=grant is not None)
         finally:
             runtime.leave(call)
+            for attachment in attachments.values():
+                attachment.release()
 
     def _grant(self, event: Json, narrowed: Optional[Grant]) -> Optional[Grant]:
         """Return what this call grants, or None where nobody may decide about the event."""
@@ -253,7 +304,8 @@ class Client(Hooks):
         """Return ``fn`` wrapped so that each call is asked about, run, and told about.
 
         :param fn: an ordinary function whose arguments are JSON values. Of a method, guard the
-            bound one (``hooks.guard(tools.bash)``): its ``self`` is no JSON value.
+            bound one (``hooks.guard(tools.bash)``): its ``self`` is no JSON value. It is given
+            copies of plain lists and dictionaries, as they were when the call was asked about.
         :param name: the tool's name; the function's by default.
         :param seconds: the budget of each hook call; None leaves the subscriptions' limits.
         :param on_outcome: is given the outcome of each hook call, before the wrapper goes on.
@@ -363,17 +415,28 @@ class Client(Hooks):
         return mine
 
     def _new_runtime(self) -> Runtime:
-        transports, owned = self._factory.make()
+        executor = DeliveryExecutor(self._max_workers)
+        transports, owned, uploads = self._factory.make(executor)
         return Runtime(
             self._registration,
             transports,
             owned,
+            executor=executor,
+            uploads=uploads,
             retry=self._retry,
             max_workers=self._max_workers,
             capabilities=self._capabilities,
             authorize_configuration=self._authorize_configuration,
             required=self._required,
         )
+
+
+def _part(brought: list[Attachment], value: object) -> Optional[Json]:
+    """Return the part that stands for an attachment of the host, which is noted."""
+    if not isinstance(value, Attachment):
+        return None
+    brought.append(value)
+    return value.part()
 
 
 def _close_forgotten(runtimes: dict[int, Runtime], timeout: float) -> None:

@@ -56,6 +56,8 @@ class Progress:
 
     def __init__(self) -> None:
         self.attempts = 0
+        #: What the work was at when its time was over; see :attr:`Budget.doing`.
+        self.doing: Optional[str] = None
         self._failed: Optional[OperationalFailure] = None
 
     def attempt(self, number: int, work: Callable[[], T]) -> T:
@@ -72,6 +74,12 @@ class Progress:
 
         It tells of an earlier attempt's failure too, which a retry would hide otherwise.
         """
+        if self.doing is not None:
+            return OperationalFailure(
+                FailureClass.AUTHENTICATION,
+                "credentials_late",
+                "the credentials were not there before the deadline",
+            )
         detail, earlier = "no answer before the deadline", self._failed
         if earlier is None:
             return OperationalFailure(FailureClass.DEADLINE_EXCEEDED, "no_answer", detail)
@@ -113,7 +121,11 @@ class Delivery:
         def attempt(number: int) -> Answer[T]:
             return progress.attempt(number, lambda: _ask(question, budget))
 
-        return self._executor.run(budget, lambda: with_retries(attempt, budget, self._retry))
+        try:
+            return self._executor.run(budget, lambda: with_retries(attempt, budget, self._retry))
+        except BudgetEnded:
+            progress.doing = budget.doing
+            raise
 
     def host(self, callback: Callable[[], T], budget: Budget) -> T:
         """Run a callback of the host on a worker, so that it can't outlast the budget (R-ADM-04).
@@ -127,10 +139,22 @@ class Delivery:
 
         Returns for each what became of it: None, ``OperationalFailure`` or ``BudgetEnded``.
         """
+        budgets = [budget.child() for _ in notices]
+        results = self.together(
+            [self._telling(notice, its) for notice, its in zip(notices, budgets)], budget
+        )
+        for notice, its in zip(notices, budgets):
+            notice.progress.doing = its.doing
+        return [result if isinstance(result, Exception) else None for result in results]
+
+    def together(
+        self, works: Sequence[Callable[[], T]], budget: Budget
+    ) -> list[Union[T, OperationalFailure, BudgetEnded]]:
+        """Do the works side by side, and return the result of each, or how it failed."""
         jobs: list[Union[Job, OperationalFailure]] = []
         try:
-            for notice in notices:
-                jobs.append(self._start(notice, budget))
+            for work in works:
+                jobs.append(self._start(work, budget))
             return [self._finish(job, budget) for job in jobs]
         except BaseException:  # an interrupt of the host: nothing may be left running
             budget.abort()
@@ -138,25 +162,27 @@ class Delivery:
                 self._finish(job, budget)  # which leaves it at once
             raise
 
-    def _start(self, notice: Notice, budget: Budget) -> Union[Job, OperationalFailure]:
+    def _telling(self, notice: Notice, budget: Budget) -> Callable[[], None]:
         def attempt(number: int) -> None:
             notice.progress.attempt(
                 number, lambda: notice.transport.exchange(notice.message, budget)
             )
 
+        return lambda: with_retries(attempt, budget, self._retry)
+
+    def _start(self, work: Callable[[], object], budget: Budget) -> Union[Job, OperationalFailure]:
         try:
-            return self._executor.start(budget, lambda: with_retries(attempt, budget, self._retry))
+            return self._executor.start(budget, work)
         except OperationalFailure as failure:
             return failure
 
-    def _finish(self, job: Union[Job, OperationalFailure], budget: Budget) -> Optional[Exception]:
+    def _finish(self, job: Union[Job, OperationalFailure], budget: Budget) -> Any:
         if isinstance(job, OperationalFailure):
             return job
         try:
-            self._executor.finish(job, budget)
+            return self._executor.finish(job, budget)
         except (OperationalFailure, BudgetEnded) as error:
             return error.with_traceback(None)  # it is a value from here on
-        return None
 
 
 def _guarded(work: Callable[[], T]) -> T:

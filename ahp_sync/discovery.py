@@ -93,7 +93,7 @@ class Discovery:
         self,
         backends: Sequence[Backend],
         transports: Mapping[str, Transport],
-        owned: Sequence[Transport],
+        owned: Sequence[object],
         *,
         capabilities: Capabilities,
         authorize: Optional[AuthorizeConfiguration] = None,

@@ -1,8 +1,9 @@
 """What can go wrong in a delivery, and what a subscription's policy makes of it.
 
 The classes are the list of the failure semantics, one member a line, plus ``saturated`` for this
-library's own limits. Every operational failure has exactly one class and goes through the policy of
-its subscription exactly once (AHP-FAIL-001, R-FAIL-01).
+library's own limits and ``preparation`` for the host's own content. Every operational failure has
+exactly one class and goes through the policy of its subscription exactly once (AHP-FAIL-001,
+R-FAIL-01).
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class FailureClass(str, enum.Enum):
     LATE_RESPONSE = "late_response"
     #: Not on the protocol's list: this client had no worker or process free in time.
     SATURATED = "saturated"
+    #: Not on the protocol's list: content that was to be sent could not be read or prepared.
+    PREPARATION = "preparation"
 
     def __str__(self) -> str:
         return self.value

@@ -150,7 +150,8 @@ class Grant:
     """What a backend may do at one event.
 
     :param effects: the plain ones: ``"deny"``, ``"allow"``, ``"ask"``, ``"return"``,
-        ``"message"``. ``modify``, ``flow`` and ``inject`` are granted by their details.
+        ``"message"``. ``modify``, ``flow`` and ``inject`` are granted by their details. What
+        ``"return"`` supplies is delivered only with somebody's yes; see :class:`HostPolicy`.
     :param modify: how the event's own target may be changed.
     :param flow: whether the flow may be stopped or continued.
     :param inject: when context may be added.

@@ -6,16 +6,18 @@ import functools
 import inspect
 import json
 import logging
+import operator
 import time
 from collections import OrderedDict
 from dataclasses import replace
 from typing import Any, Callable, Mapping, Optional
 
 from ahp_sync.budget import Budget, positive_seconds
-from ahp_sync.errors import AHPError, ToolDenied
+from ahp_sync.errors import AHPError, InvalidEvent, ToolDenied
 from ahp_sync.grants import Grant
 from ahp_sync.outcome import Decision, Outcome
 from ahp_sync.protocol.equality import json_equal
+from ahp_sync.protocol.jsonrpc import MAX_DEPTH
 from ahp_sync.protocol.occurrence import Session, new_id
 from ahp_sync.protocol.values import plain
 
@@ -39,6 +41,8 @@ _VARIADIC: dict[Any, type] = {
     inspect.Parameter.VAR_POSITIONAL: list,
     inspect.Parameter.VAR_KEYWORD: dict,
 }
+# The types of which there is a copy that nobody could tell from the original.
+_CONTAINERS = (dict, list, tuple)
 # What another argument would be taken for, if it were among those of ``**``.
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -64,13 +68,8 @@ class Guard:
     ) -> None:
         if not callable(fn):
             raise TypeError(f"only a function can be guarded, not {type(fn).__name__}")
-        for is_kind in (
-            inspect.iscoroutinefunction,
-            inspect.isasyncgenfunction,
-            inspect.isgeneratorfunction,
-        ):
-            if is_kind(fn):
-                raise TypeError("a coroutine or generator function can't be guarded")
+        if _works_later(fn):
+            raise TypeError("a coroutine or generator function can't be guarded")
         if not (on_outcome is None or callable(on_outcome)):
             raise TypeError(f"on_outcome must be callable, not {type(on_outcome).__name__}")
         self._before = before
@@ -97,6 +96,8 @@ class Guard:
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = self._signature.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = _own(value)
         bound.apply_defaults()
         common: dict[str, Any] = {
             "name": self._name,
@@ -126,6 +127,9 @@ class Guard:
         self, bound: inspect.BoundArguments, given: Mapping[str, Any], effective: dict[str, Any]
     ) -> inspect.BoundArguments:
         """Return the arguments with the effective input in them, but only where it is another.
+
+        What the caller passed was copied before it was checked, so that the function runs with what
+        was asked about, whatever becomes of the caller's lists and dictionaries meanwhile.
 
         Raises :class:`TypeError` for an input that the function has no such arguments for.
         """
@@ -199,6 +203,38 @@ class Guard:
 
     def _budget(self) -> Optional[Budget]:
         return None if self._seconds is None else Budget(self._seconds)
+
+
+def _own(value: Any, depth: int = 2) -> Any:
+    """Return ``value`` with all plain dictionaries and lists in it copied, also those in tuples.
+
+    Everything else stays the caller's own object: what can't change, and types that the function
+    may count on.
+    """
+    kind = type(value)
+    if kind not in _CONTAINERS:
+        return value
+    if depth > MAX_DEPTH:  # at the latest of one that holds itself
+        raise InvalidEvent("$.tool.input", "a deeper value", f"at most {MAX_DEPTH} levels")
+    if kind is dict:
+        return {key: _own(inner, depth + 1) for key, inner in value.copy().items()}
+    inner = [_own(one, depth + 1) for one in value]
+    if kind is list:
+        return inner
+    return value if all(map(operator.is_, inner, value)) else tuple(inner)
+
+
+def _works_later(fn: Callable[..., Any]) -> bool:
+    """Return whether a call only makes what does the work when it is awaited or iterated over."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    kinds = (
+        inspect.iscoroutinefunction,
+        inspect.isasyncgenfunction,
+        inspect.isgeneratorfunction,
+    )
+    called = (fn, getattr(type(fn), "__call__", None))  # noqa: B004
+    return any(is_kind(one) for is_kind in kinds for one in called)
 
 
 def _failed(error: BaseException) -> dict[str, Any]:

@@ -169,11 +169,6 @@ class Inquiry:
             if not subscription.events:
                 continue
             place = f"subscriptions[{subscription.index}]"
-            if "upload" in raw[subscription.index]:
-                raise _Refused(
-                    NOT_APPLICABLE,
-                    f"{place} asks for uploads, which this version of ahp_sync can't do yet",
-                )
             for (member, *_), found, wanted in policy_problems(subscription, self._capabilities):
                 raise _Refused(NOT_APPLICABLE, f"{place}.{member} is {found}, not {wanted}")
             kept.append(subscription)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import Any, NoReturn, Optional
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from ahp_sync.failure import Failure
-from ahp_sync.settlement import Candidate
+from ahp_sync.settlement import Candidate, Denial
+
+if TYPE_CHECKING:
+    from ahp_sync.uploads import Attachment
 
 __all__ = ["Decision", "Outcome"]
 
@@ -19,9 +23,9 @@ class Decision(str, enum.Enum):
     PROCEED = "proceed"
     #: A backend denied, or a fail-closed subscription failed (then ``synthetic`` is true).
     DENY = "deny"
-    #: The user has to approve first.
+    #: The user has to approve first: the operation, or the result that waits in ``candidate``.
     ASK = "ask"
-    #: A backend supplied the result; the operation itself is skipped.
+    #: A backend supplied the result, and somebody said yes to it; the operation itself is skipped.
     SUPPLIED = "supplied"
     #: A backend ended the flow.
     STOP = "stop"
@@ -40,17 +44,21 @@ class Outcome:
 
     Ask :attr:`may_execute`; an outcome has no truth value, so that ``if outcome:`` can't pass for
     it. It is the word of the backends, and of the client's ``authorize`` and ``approve``: that
-    nobody objected grants nothing which the host itself has not (R-ROLE-01), and this goes for
-    running the operation and for delivering a supplied result in its place alike (R-SET-09).
+    nobody objected grants nothing which the host itself has not (R-ROLE-01). A result that was
+    supplied in the operation's place is not even delivered unless a backend allowed it or one of
+    the two said yes; else the decision is ``ASK`` (R-SET-09).
 
     :ivar decision: how the call ended, all things considered.
     :ivar event: the effective event, with every accepted edit in it.
     :ivar reason: text for the model: a backend's own words for an explicit denial or a stop, a
         generic sentence for everything else.
+    :ivar denial: a backend's explicit denial, with its ``reason`` and, if it gave any, ``code`` and
+        ``extensions``; None for every other one.
     :ivar synthetic: whether the denial is that of a fail-closed policy, and no backend's.
     :ivar permission: what the backends and the host's own state came to: ``"none"``, ``"allow"``,
         ``"ask"`` or ``"deny"`` (R-SET-07).
-    :ivar candidate: the supplied result, deliverable or not.
+    :ivar candidate: the supplied result, deliverable or not; with ``ASK`` the host may deliver it
+        once it has approved of it.
     :ivar messages: notes for the user, in order.
     :ivar injections: what to add to the context, as whole effects, in order.
     :ivar flow: ``"none"``, ``"stop"`` or ``"continue"``.
@@ -58,6 +66,8 @@ class Outcome:
     :ivar remaining_continuations: how many are left; None where none were granted.
     :ivar typed_input: what the call's ``input_codec`` made of the effective input.
     :ivar typed_result: what its ``result_codec`` made of the candidate's value.
+    :ivar attachments: those that the host brought with the event, by the ``ref`` that the body of
+        their parts has in ``event``.
     :ivar failures: the operational failures met on the way.
     :ivar failed_open: whether the chain went on over one of them (AHP-FAIL-001).
     """
@@ -66,6 +76,7 @@ class Outcome:
     event: dict[str, Any]
     reason: Optional[str] = None
     synthetic: bool = False
+    denial: Optional[Denial] = None
     permission: str = "none"
     candidate: Optional[Candidate] = None
     messages: tuple[str, ...] = ()
@@ -77,6 +88,7 @@ class Outcome:
     typed_result: Any = None
     failures: tuple[Failure, ...] = ()
     failed_open: bool = False
+    attachments: Mapping[str, Attachment] = field(default_factory=dict)
 
     @property
     def may_execute(self) -> bool:

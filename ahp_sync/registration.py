@@ -23,7 +23,7 @@ from ahp_sync.protocol.content import ContentSelection
 from ahp_sync.protocol.events import Mode, expand
 from ahp_sync.protocol.urls import display_url
 from ahp_sync.registration_host import check_host, narrowed
-from ahp_sync.registration_rules import check_document, unknown_members
+from ahp_sync.registration_rules import check_document, unknown_members, unsent_headers
 from ahp_sync.registration_source import read_source
 
 if TYPE_CHECKING:
@@ -33,16 +33,20 @@ if TYPE_CHECKING:
 __all__ = [
     "Backend",
     "BearerBinding",
+    "Binding",
     "ContentSelection",
     "Header",
     "HttpEndpoint",
     "Lifecycle",
     "Mode",
+    "OAuthBinding",
+    "OAuthFlow",
     "Problem",
     "Registration",
     "RegistrationSource",
     "StdioCommand",
     "Subscription",
+    "UploadRoute",
     "problems",
     "read_subscriptions",
 ]
@@ -62,14 +66,16 @@ class Lifecycle(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Header:
-    """One registered HTTP header: a literal ``value``, or the environment variable to read it from.
+    """One registered HTTP header: a literal ``value``, or where it is to be found.
 
-    Exactly one of the two is set. The variable is read at delivery, not at load (R-HDR-03).
+    Exactly one is set of ``value``, ``value_env``, an environment variable, and ``value_ref``, a
+    name for the host's resolver. It is looked up at delivery, not at load (R-HDR-03).
     """
 
     name: str
     value: Optional[str] = field(default=None, repr=False)
     value_env: Optional[str] = None
+    value_ref: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -101,9 +107,61 @@ class StdioCommand:
 
 @dataclass(frozen=True)
 class BearerBinding:
-    """A bearer token, read from the host's environment variable at each delivery (R-AUTH-01)."""
+    """A bearer token, looked up at each delivery (R-AUTH-01).
 
-    token_env: str
+    It is in the host's environment variable ``token_env``, or the host's resolver finds it by
+    ``token_ref``; exactly one of the two is set.
+    """
+
+    token_env: Optional[str] = None
+    token_ref: Optional[str] = None
+
+
+class OAuthFlow(str, enum.Enum):
+    """How an OAuth token is got."""
+
+    CLIENT_CREDENTIALS = "client_credentials"
+    AUTHORIZATION_CODE_PKCE = "authorization_code_pkce"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class OAuthBinding:
+    """An OAuth token for ``resource`` from ``issuer``, and from nobody else (R-AUTH-02).
+
+    ``client_secret_ref`` is the name by which the host's resolver finds the client's secret.
+    """
+
+    resource: str
+    issuer: str
+    client_id: str
+    flow: OAuthFlow
+    scopes: tuple[str, ...] = ()
+    client_secret_ref: Optional[str] = None
+
+
+Binding = Union[BearerBinding, OAuthBinding]
+
+
+@dataclass(frozen=True)
+class UploadRoute:
+    """Where a subscription takes the bodies of attachments (R-REG-07, R-UPL-02).
+
+    ``timeout_ms`` (milliseconds) is for everything about one delivery's uploads, ``max_bytes`` for
+    each. ``auth`` is its own; without one the endpoint may be asked for its authorization server.
+    """
+
+    endpoint: str = field(repr=False)
+    timeout_ms: int
+    max_bytes: int
+    auth: Optional[Binding] = None
+
+    @property
+    def timeout(self) -> float:
+        """The time for the uploads of one delivery, in seconds."""
+        return self.timeout_ms / 1000
 
 
 @dataclass(frozen=True)
@@ -128,6 +186,7 @@ class Subscription:
     include_native: bool = False
     scope: Optional[str] = None
     disableable: Optional[bool] = None
+    upload: Optional[UploadRoute] = None
 
     @property
     def timeout(self) -> float:
@@ -139,14 +198,14 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Backend:
-    """One backend with its transport, its bearer binding if any, and its subscriptions.
+    """One backend with its transport, its credentials' binding if any, and its subscriptions.
 
     One without subscriptions is asked for them at run time (R-DISC-01).
     """
 
     id: str
     transport: Union[HttpEndpoint, StdioCommand]
-    bearer: Optional[BearerBinding]
+    authentication: Optional[Binding] = None
     subscriptions: tuple[Subscription, ...] = ()
 
     @property
@@ -236,18 +295,21 @@ def _examine(source: object) -> tuple[Any, list[Problem]]:
     for path in unknown_members(document):
         if path not in findings:
             _log.warning("registration: %s is unknown and ignored", json_path(path))
-    return document, findings.problems()
+    found = findings.problems()
+    for path in unsent_headers(document) if not found else ():
+        _log.warning("registration: %s is not sent with uploads", json_path(path))
+    return document, found
 
 
 # --- from a checked document to values ------------------------------------------------------------
 
 
 def _backend(raw: Mapping[str, Any]) -> Backend:
-    transport, bearer = raw["transport"], raw.get("authentication")
+    transport = raw["transport"]
     return Backend(
         id=raw["id"],
         transport=_http(transport) if transport["type"] == "http" else _stdio(transport),
-        bearer=BearerBinding(bearer["tokenEnv"]) if bearer else None,
+        authentication=_binding(raw.get("authentication")),
         subscriptions=read_subscriptions(raw["id"], raw.get("subscriptions", ())),
     )
 
@@ -257,6 +319,32 @@ def read_subscriptions(backend: str, raw: Sequence[Mapping[str, Any]]) -> tuple[
     return tuple(_subscription(backend, index, one) for index, one in enumerate(raw))
 
 
+def _binding(raw: Optional[Mapping[str, Any]]) -> Optional[Binding]:
+    if raw is None:
+        return None
+    if raw["type"] == "bearer":
+        return BearerBinding(raw.get("tokenEnv"), raw.get("tokenRef"))
+    return OAuthBinding(
+        resource=raw["resource"],
+        issuer=raw["issuer"],
+        client_id=raw["clientId"],
+        flow=OAuthFlow(raw["flow"]),
+        scopes=tuple(raw.get("scopes", ())),
+        client_secret_ref=raw.get("clientSecretRef"),
+    )
+
+
+def _upload(raw: Optional[Mapping[str, Any]]) -> Optional[UploadRoute]:
+    if raw is None:
+        return None
+    return UploadRoute(
+        endpoint=raw["endpoint"],
+        timeout_ms=int(raw["timeoutMs"]),
+        max_bytes=int(raw["maxBytes"]),
+        auth=_binding(raw.get("auth")),
+    )
+
+
 def _http(raw: Mapping[str, Any]) -> HttpEndpoint:
     headers: dict[str, Header] = {}
     for name, value in raw.get("headers", {}).items():
@@ -264,7 +352,7 @@ def _http(raw: Mapping[str, Any]) -> HttpEndpoint:
         headers[name.lower()] = (
             Header(name, value=value)
             if isinstance(value, str)
-            else Header(name, value_env=value["valueEnv"])
+            else Header(name, value_env=value.get("valueEnv"), value_ref=value.get("valueRef"))
         )
     return HttpEndpoint(raw["url"], tuple(headers.values()))
 
@@ -295,4 +383,5 @@ def _subscription(backend: str, index: int, raw: Mapping[str, Any]) -> Subscript
         include_native=raw.get("includeNative", False),
         scope=raw.get("scope"),
         disableable=raw.get("disableable"),
+        upload=_upload(raw.get("upload")),
     )

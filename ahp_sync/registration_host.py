@@ -93,11 +93,13 @@ def policy_problems(subscription: Subscription, capabilities: Capabilities) -> I
 
 
 def _unset_variables(backend: Backend, environ: Mapping[str, str]) -> Iterator[Path]:
+    from ahp_sync.registration_credentials import bindings_of
+
+    for place, binding in bindings_of(backend):
+        variable = getattr(binding, "token_env", None)
+        if variable is not None and not environ.get(variable):
+            yield (*place, "tokenEnv")
     headers: tuple[Header, ...] = getattr(backend.transport, "headers", ())
-    # A registered Authorization takes the place of the binding, which is then not read (R-HDR-02).
-    bound = not any(header.name.lower() == "authorization" for header in headers)
-    if backend.bearer is not None and bound and not environ.get(backend.bearer.token_env):
-        yield ("authentication", "tokenEnv")
     for header in headers:
         if header.value_env is not None and not environ.get(header.value_env):
             yield ("transport", "headers", header.name, "valueEnv")

@@ -10,7 +10,7 @@ from ahp_sync.protocol.configuration import subscribable
 from ahp_sync.protocol.events import EVENTS, Mode, named
 from ahp_sync.protocol.urls import url_problems
 
-__all__ = ["check_document", "unknown_members"]
+__all__ = ["check_document", "unknown_members", "unsent_headers"]
 
 _MODES = {mode.value: mode for mode in Mode}
 
@@ -20,7 +20,12 @@ def check_document(document: Any, findings: Findings) -> None:
     _check_schema(document, findings)
     _check_ids(document, findings)
     for path, backend in _objects((), document, "hooks"):
-        _check_url(path, backend, findings)
+        transport = _object(backend.get("transport"))
+        if transport.get("type") == "http":
+            _check_url((*path, "transport", "url"), transport.get("url"), findings)
+        for place, binding in _bindings(path, backend):
+            for _ in _strings((*place, "scopes"), binding.get("scopes"), findings):
+                pass
         for inner, subscription in _objects(path, backend, "subscriptions"):
             _check_subscription(inner, subscription, findings)
 
@@ -41,13 +46,27 @@ def unknown_members(document: Any) -> Iterator[Path]:
         for name, header in _object(transport.get("headers")).items():
             place = (*path, "transport", "headers", name)
             yield from beyond(place, header, schema.HEADER_SOURCE["properties"])
-        binding = _object(backend.get("authentication"))
-        if binding.get("type") == "bearer":
-            yield from beyond((*path, "authentication"), binding, schema.BEARER["properties"])
+        forms = {"bearer": schema.BEARER, "oauth": schema.OAUTH}
+        for place, binding in _bindings(path, backend):
+            kind = binding.get("type")
+            if isinstance(kind, str) and kind in forms:
+                yield from beyond(place, binding, forms[kind]["properties"])
         for inner, subscription in _objects(path, backend, "subscriptions"):
+            upload = subscription.get("upload")
+            yield from beyond((*inner, "upload"), upload, schema.UPLOAD["properties"])
             yield from beyond(inner, subscription, schema.SUBSCRIPTION_MEMBERS)
             filters = subscription.get("filters")
             yield from beyond((*inner, "filters"), filters, schema.FILTERS["properties"])
+
+
+def unsent_headers(document: Any) -> Iterator[Path]:
+    """Yield the path of each registered header that uploads can't have (T-10)."""
+    for path, backend in _objects((), document, "hooks"):
+        if any("upload" in one for _, one in _objects(path, backend, "subscriptions")):
+            headers = _object(_object(backend.get("transport")).get("headers"))
+            for name in headers:
+                if name.lower() == "content-type":
+                    yield (*path, "transport", "headers", name)
 
 
 def _check_schema(document: Any, findings: Findings) -> None:
@@ -79,16 +98,24 @@ def _check_ids(document: Any, findings: Findings) -> None:
                 findings.add((*path, "id"), found, "an id of its own for each backend")
 
 
-def _check_url(path: Path, backend: dict[str, Any], findings: Findings) -> None:
-    transport = _object(backend.get("transport"))
-    url = transport.get("url")
-    if transport.get("type") == "http" and isinstance(url, str):
+def _check_url(path: Path, url: Any, findings: Findings) -> None:
+    if isinstance(url, str):
         for found, wanted in url_problems(url):
-            findings.add((*path, "transport", "url"), found, wanted)
+            findings.add(path, found, wanted)
+
+
+def _bindings(path: Path, backend: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the credentials' bindings of a backend: that of its events, those of its uploads."""
+    yield (*path, "authentication"), _object(backend.get("authentication"))
+    for inner, subscription in _objects(path, backend, "subscriptions"):
+        upload = _object(subscription.get("upload"))
+        yield (*inner, "upload", "auth"), _object(upload.get("auth"))
 
 
 def _check_subscription(path: Path, subscription: dict[str, Any], findings: Findings) -> None:
     filters = _object(subscription.get("filters"))
+    upload = _object(subscription.get("upload"))
+    _check_url((*path, "upload", "endpoint"), upload.get("endpoint"), findings)
     for place, selector in _strings((*path, "events"), subscription.get("events"), findings):
         mode = _mode(subscription.get("mode"))
         reason = _refusal(selector, mode) if mode else None

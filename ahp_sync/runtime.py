@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from functools import partial
-from typing import Callable, Collection, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, Collection, Mapping, NoReturn, Optional, Sequence
 
 from ahp_sync.budget import LONGEST_WAIT, Budget, BudgetEnded
 from ahp_sync.capabilities import Capabilities
@@ -19,12 +19,16 @@ from ahp_sync.discovery import (
     Discovery,
 )
 from ahp_sync.errors import ClientClosed
+from ahp_sync.preparation import Uploads
 from ahp_sync.protocol.events import Mode
 from ahp_sync.protocol.lineage import Lineage
 from ahp_sync.registration import Registration
 from ahp_sync.retry import RetryPolicy
 from ahp_sync.transports.base import Transport
 from ahp_sync.workers import DeliveryExecutor
+
+if TYPE_CHECKING:
+    from ahp_sync.transports.factory import Closable
 
 __all__ = ["Runtime"]
 
@@ -37,7 +41,8 @@ class Runtime:
     A forked child gets a runtime of its own and never touches the parent's (design decision 9).
 
     :param transports: every backend's transport.
-    :param owned: those of them that are closed with the client; injected ones are not.
+    :param owned: what is closed with the client: those of them that are its own, and more.
+    :param executor: what the deliveries run on, and ``uploads`` what uploads attachments.
     :param capabilities: what the host declares, for what discovered backends subscribe to;
         ``authorize_configuration``, ``required`` and ``discovery_seconds`` are as for
         :class:`Discovery`.
@@ -47,8 +52,10 @@ class Runtime:
         self,
         registration: Registration,
         transports: Mapping[str, Transport],
-        owned: Sequence[Transport],
+        owned: Sequence[Closable],
         *,
+        executor: Optional[DeliveryExecutor] = None,
+        uploads: Optional[Uploads] = None,
         retry: RetryPolicy,
         max_workers: int,
         capabilities: Optional[Capabilities] = None,
@@ -57,8 +64,9 @@ class Runtime:
         discovery_seconds: float = SECONDS,
     ) -> None:
         self._owned = owned
-        self._executor = DeliveryExecutor(max_workers)
+        self._executor = executor or DeliveryExecutor(max_workers)
         self.delivery = Delivery(self._executor, retry)
+        self.uploads = uploads or Uploads(self._executor, _no_uploader)
         self.lineage = Lineage()
         self._registration = registration
         self._transports = transports
@@ -169,11 +177,15 @@ class Runtime:
                 abandon()
 
 
-def _close(transport: Transport, budget: Budget) -> None:
+def _close(transport: Closable, budget: Budget) -> None:
     try:
         transport.close(budget)
     except Exception as error:
         _log.error("a transport was not closed: %s", type(error).__name__)
+
+
+def _no_uploader(backend: str, route: object) -> NoReturn:
+    raise AssertionError("a runtime without transports of its own uploads nothing")
 
 
 _NOTHING = Discovered({}, {}, ())

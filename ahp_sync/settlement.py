@@ -82,10 +82,11 @@ class HostState:
 
 
 class Denial(NamedTuple):
-    """A backend's own words for a denial, and its reverse-DNS code if it gave one."""
+    """A backend's own words for a denial, its reverse-DNS code and its extensions, where given."""
 
     reason: str
-    code: Optional[str]
+    code: Optional[str] = None
+    extensions: Optional[Mapping[str, Any]] = None
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,9 @@ class _Staging:
         kind = effect["type"]
         if kind == "deny":
             self._permission = Permission.DENY
-            self._denial = self._denial or Denial(effect["reason"], effect.get("code"))
+            self._denial = self._denial or Denial(
+                effect["reason"], effect.get("code"), effect.get("extensions")
+            )
         elif kind in ("allow", "ask"):
             self._permission = _stronger(self._permission, Permission(kind))
         elif kind == "message":

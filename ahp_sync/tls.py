@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import urllib.parse
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional, Union
+
+from ahp_sync.registration import Backend, HttpEndpoint, OAuthBinding, Registration
 
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["TLSIdentity", "client_context"]
+__all__ = ["TLSIdentities", "TLSIdentity", "client_context", "urls_of"]
 
 Path = Union[str, "os.PathLike[str]"]
 
 
 @dataclass(frozen=True)
 class TLSIdentity:
-    """Whom to trust, and who to be, at one backend.
+    """Whom to trust, and who to be, at one backend, authorization server or upload endpoint.
 
     :param ca_file: a PEM file of the certificate authorities to trust *instead of* the usual ones;
         no environment variable overrides it (field bug F69).
@@ -34,6 +38,91 @@ class TLSIdentity:
     def __post_init__(self) -> None:
         if self.key_file is not None and self.cert_file is None:
             raise ValueError("key_file needs a cert_file")
+
+
+class TLSIdentities:
+    """The TLS context for each URL that is asked, made from the client's ``tls`` option.
+
+    :param given: identities by backend id, or by the origin (``https://host[:port]``) of an
+        authorization server or an upload endpoint. An origin of its own comes first. An upload
+        endpoint shares its backend's identity otherwise; an authorization server shares whom the
+        backend trusts, and its certificate only where both have one origin.
+
+    Raises what :class:`TLSIdentity` says of unusable files, :class:`TypeError` for another value,
+    and :class:`ValueError` for a backend that is not reached over https, and for a key that is no
+    origin.
+    """
+
+    def __init__(self, registration: Registration, given: Mapping[str, TLSIdentity]) -> None:
+        self._given: dict[str, TLSIdentity] = {}
+        for name, identity in given.items():
+            if not isinstance(identity, TLSIdentity):
+                raise TypeError(f"tls: {name!r} needs a TLSIdentity")
+            is_origin = name.startswith("https://")
+            origin = _origin(name) if is_origin else name
+            if is_origin and urllib.parse.urlsplit(name).path.strip("/"):
+                raise ValueError(f"tls: {name!r} is no origin, such as {origin!r}")
+            self._given[origin] = identity
+        self._contexts: dict[Optional[TLSIdentity], ssl.SSLContext] = {}
+        self._origins: dict[str, str] = {}
+        for backend in registration.backends:
+            secure = [url for url in urls_of(backend) if url.startswith("https:")]
+            if backend.id in self._given and not secure:
+                raise ValueError(f"tls: the backend {backend.id!r} is not reached over https")
+            if isinstance(backend.transport, HttpEndpoint):
+                self._origins[backend.id] = _origin(backend.transport.url)
+                if backend.transport.url.startswith("https:"):
+                    self.for_backend(backend.id)
+        for identity in self._given.values():  # one of them is unusable, or none is
+            self._context(identity)
+
+    def for_backend(self, backend: str) -> Optional[ssl.SSLContext]:
+        """Return the context for a backend's own URL; None for plain HTTP."""
+        return self.for_upload(self._origins[backend], backend)
+
+    def for_upload(self, url: str, backend: str) -> Optional[ssl.SSLContext]:
+        """Return the context for an endpoint of a backend; None for plain HTTP."""
+        if not url.startswith("https:"):
+            return None
+        return self._context(self._given.get(_origin(url)) or self._given.get(backend))
+
+    def for_authorization(self, url: str, backend: str) -> Optional[ssl.SSLContext]:
+        """Return the context for an authorization server that is asked on behalf of a backend."""
+        origin, own = _origin(url), self._given.get(backend)
+        if origin in self._given or origin == self._origins.get(backend) or own is None:
+            return self.for_upload(url, backend)
+        return self._context(TLSIdentity(ca_file=own.ca_file))
+
+    def _context(self, identity: Optional[TLSIdentity]) -> ssl.SSLContext:
+        context = self._contexts.get(identity)
+        if context is None:
+            context = self._contexts.setdefault(identity, client_context(identity))
+        return context
+
+
+def urls_of(backend: Backend) -> Iterator[str]:
+    """Yield all URLs that a registered backend makes the client ask."""
+    if isinstance(backend.transport, HttpEndpoint):
+        yield backend.transport.url
+    for binding in (backend.authentication, *_upload_bindings(backend)):
+        if isinstance(binding, OAuthBinding):
+            yield binding.issuer
+    for subscription in backend.subscriptions:
+        if subscription.upload is not None:
+            yield subscription.upload.endpoint
+
+
+def _upload_bindings(backend: Backend) -> Iterator[object]:
+    for subscription in backend.subscriptions:
+        if subscription.upload is not None:
+            yield subscription.upload.auth
+
+
+def _origin(url: str) -> str:
+    parts = urllib.parse.urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    host = parts.hostname or ""
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def client_context(identity: Optional[TLSIdentity]) -> ssl.SSLContext:

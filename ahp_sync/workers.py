@@ -18,8 +18,9 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import CancelledError, Executor, Future, InvalidStateError
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Iterator, Optional, TypeVar
 
 from ahp_sync.budget import LONGEST_WAIT, Budget, BudgetEnded, positive_seconds
 from ahp_sync.failure import FailureClass, OperationalFailure
@@ -189,9 +190,9 @@ class DeliveryExecutor(Executor):
 
     def finish(self, job: Job, budget: Budget) -> Any:
         """Wait for a job that :meth:`start` returned, as :meth:`run` does."""
-        lender = self._lend()
         try:
-            return job.wait(budget)
+            with self.away():
+                return job.wait(budget)
         except BaseException as error:
             job.leave()
             if job.left:
@@ -202,9 +203,20 @@ class DeliveryExecutor(Executor):
                     raise _saturated("no worker was free before the deadline") from None
             raise
         finally:
+            del job  # as in Job.wait
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Lend the place of the worker that this runs on, while it waits for something else.
+
+        Others go on with their work meanwhile. On any other thread it does nothing.
+        """
+        lender = self._lend()
+        try:
+            yield
+        finally:
             if lender:
                 self._take_back()
-            del job  # as in Job.wait
 
     def statistics(self) -> WorkerStatistics:
         """Return a snapshot of the counters."""

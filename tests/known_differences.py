@@ -62,10 +62,10 @@ _LISTED = (
         "R-ADM-03: several denies are no conflict",
     ),
     Difference(
-        "only-what-is-served",
-        "a registration that asks for OAuth, tokenRef, valueRef or an upload is refused as a whole",
-        "the schema takes them",
-        "R-ROLE-02: configuration is refused before use, never silently dropped",
+        "a-scope-that-can-be-sent",
+        "an OAuth scope is ASCII without blanks, quotes and backslashes",
+        "the schema takes any text",
+        "R-AUTH-06: scopes are part of what a token is kept by, and one with a blank would be two",
     ),
     Difference(
         "an-id-of-its-own",
@@ -147,6 +147,13 @@ _LISTED = (
         "R-CON-06: a view difference is not an edit; untouched hidden values are restored",
     ),
     Difference(
+        "what-is-hidden-is-not-relabelled",
+        "an edit of an attachment that was shown without its body is refused, unless it brings other"
+        " content under the id",
+        "what was written of it takes its place, and the host's body is lost",
+        "R-CON-06, T-08: a write through a metadata view; R-EFF-02: carried over unchanged",
+    ),
+    Difference(
         "attachments-that-were-shown",
         "an answer may bring along only attachments that its backend was sent, unchanged",
         "any reference passes",
@@ -154,7 +161,8 @@ _LISTED = (
     ),
     Difference(
         "an-id-keeps-its-meaning",
-        "an edit that gives an id another role, or a part another message, is refused",
+        "an edit, an injected or a returned message that gives an id another role, or a part another"
+        " message, is refused",
         "it is accepted, and the next delivery fails on it",
         "R-EVT-03; T-09: to be checked before acceptance",
     ),

@@ -42,6 +42,7 @@ from ahp_sync import (
     Candidate,
     Capabilities,
     Client,
+    Denial,
     HostState,
     InvalidEvent,
     Outcome,
@@ -77,8 +78,8 @@ def line_up(
     ]
 
 
-def ask(client: Client, **options: Any) -> Outcome:
-    return client.dispatch("tool.before", PAYLOADS["tool.before"], **options)
+def ask(client: Client, event_type: str = "tool.before", **options: Any) -> Outcome:
+    return client.dispatch(event_type, PAYLOADS[event_type], **options)
 
 
 def state_of(backend: Backend) -> Any:
@@ -270,7 +271,8 @@ def test_an_answer_is_checked_from_the_outside_in(
         ([ALLOW, ASK], assert_asks),
         ([ASK, ALLOW], assert_asks),
         ([ALLOW, ALLOW], assert_proceeds),
-        ([returning(1), returning(2)], lambda outcome: assert_supplied(outcome, 2)),
+        ([returning(1), returning(2)], assert_asks),
+        ([returning(1), ALLOW, returning(2)], lambda outcome: assert_supplied(outcome, 2)),
         ([stop("a"), stop("b")], lambda outcome: assert_stopped(outcome, "a")),
         ([stop("a"), DENY], lambda outcome: assert_denied(outcome, "not here")),
         ([DENY, returning(1), ALLOW], lambda outcome: assert_denied(outcome, "not here")),
@@ -281,13 +283,76 @@ def test_an_answer_is_checked_from_the_outside_in(
 def test_what_looks_like_a_conflict_and_is_none(
     effects: list[Json], check: Callable[[Outcome], object], open_client: Clients
 ) -> None:
-    """R-ADM-03, R-SET-07, R-SET-09, T-05: it settles, and only a plain result is deliverable."""
+    """R-ADM-03, R-SET-07, R-SET-09, T-05: it settles, and only an allowed result is deliverable."""
     outcome = ask(open_client(*line_up(says(*effects)), capabilities=WHOLE))
     check(outcome)
     assert outcome.failures == ()
     supplies = any(effect["type"] == "return" for effect in effects)
     assert (outcome.candidate is not None) is supplies
     assert hasattr(outcome, "result") is outcome.has_result
+
+
+def test_a_denial_has_all_that_its_backend_said(open_client: Clients) -> None:
+    """Section 6: its code and extensions are there beside the reason; a policy's has none."""
+    said = {"code": "com.example.secrets", "extensions": {"com.example": {"rule": 7}}}
+    outcome = ask(open_client(*line_up(says({**DENY, **said})), capabilities=WHOLE))
+    assert outcome.denial == Denial("not here", said["code"], said["extensions"])
+    outcome = ask(open_client(*line_up(says(DENY)), capabilities=WHOLE))
+    assert outcome.denial == Denial("not here", None, None)
+    for broken in (says({"type": "retry"}), says()):
+        assert ask(open_client(*line_up(broken), capabilities=WHOLE)).denial is None
+
+
+# --- identities of what is added (R-EVT-03) -------------------------------------------------------
+
+
+def test_an_injected_message_keeps_to_the_identities(open_client: Clients) -> None:
+    """R-EVT-03, T-09: it may not give an id of the event another role, nor an id of its own two."""
+    for value in (
+        [message("m-1", "x", role="system")],
+        [message("m-9", part("m-1-1", "x"))],
+        [message("i-1", "x"), message("i-1", "x", role="tool")],
+    ):
+        backends = line_up(says(inject(*value), note("x")), events=["turn.start"])
+        outcome = ask(open_client(*backends, capabilities=WHOLE), "turn.start")
+        assert_synthetic_denial(outcome, failure_class="effects")
+        assert outcome.failures[0].code == "invalid_edit"
+        assert outcome.injections == ()
+    same = inject(message("m-1", "Hello", "there"), message("i-1", "x", role="system"))
+    backends = line_up(says(same), events=["turn.start"])
+    outcome = ask(open_client(*backends, capabilities=WHOLE), "turn.start")
+    assert outcome.injections == (same,)
+
+
+def test_a_returned_message_keeps_to_the_identities(open_client: Clients) -> None:
+    """R-EVT-03: the answer of a model that another one supplied, likewise."""
+    bad = returning([message("m-1", "Hi!", role="assistant")])
+    backends = line_up(says(bad), events=["model.request.before"])
+    outcome = ask(open_client(*backends, capabilities=WHOLE), "model.request.before")
+    assert_synthetic_denial(outcome, failure_class="effects")
+    assert outcome.candidate is None
+
+
+def test_accepted_identities_are_remembered(open_client: Clients) -> None:
+    """R-EVT-03: by the next interceptor's answer, by the next call, and by the host's own events."""
+    first, second = inject(message("i-1", "x")), inject(message("i-1", "x", role="tool"))
+    backends = line_up(says(first), says(second))
+    client = open_client(*backends, capabilities=WHOLE)
+    outcome = ask(client)
+    assert_synthetic_denial(outcome, failure_class="effects")
+    assert outcome.injections == (first,)
+    with pytest.raises(InvalidEvent, match="the role user that it had before"):
+        client.session_start(
+            session="s", trigger="startup", items=[message("i-1", "x", role="tool")]
+        )
+
+
+def test_refused_identities_are_not_remembered(open_client: Clients) -> None:
+    """R-ADM-01: nothing of a refused answer is kept."""
+    bad = says(inject(message("i-1", "x", role="tool")), {"type": "retry"})
+    good = says(inject(message("i-1", "x")))
+    outcome = ask(open_client(*line_up(bad, good, policy="fail-open"), capabilities=WHOLE))
+    assert len(outcome.injections) == len(outcome.failures) == 1
 
 
 def test_stop_over_continue_through_the_client(open_client: Clients) -> None:
@@ -487,7 +552,7 @@ def test_a_state_is_a_host_state(seed: Any, open_client: Clients) -> None:
 
 def test_a_candidate_has_the_form_of_its_event(open_client: Clients) -> None:
     """R-PAY-01: messages for a model, text for a compaction, an answer for an elicitation."""
-    client = open_client(Backend(), capabilities=WHOLE)
+    client = open_client(Backend(), capabilities=WHOLE, authorize=lambda proposal: True)
     good = {
         "model.request.before": [message("m-9", "x", role="assistant")],
         "context.compact.before": [part("p-9", "x")],

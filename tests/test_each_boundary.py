@@ -48,6 +48,7 @@ def client(backend: HttpBackend) -> Iterator[Client]:
         source="urn:example:tests",
         harness=Harness("tests", "1"),
         capabilities=Capabilities.whole(max_continuations=2),
+        authorize=lambda proposal: True,
     ) as client:
         yield client
 

@@ -197,6 +197,32 @@ def test_a_long_list_is_given_up_when_time_is_over() -> None:
         admitted_effects(result, "tool.before", ADVERTISED, budget.check)
 
 
+@pytest.mark.parametrize("kind", ["modify", "return", "inject"])
+def test_a_long_value_is_given_up_when_time_is_over(kind: str) -> None:
+    """Likewise the many messages, or the many parts of one message, of one single effect."""
+    many = [message(f"m{i}", "x") for i in range(1000)]
+    one = [{**message("m"), "parts": [part(f"p{i}", "x") for i in range(1000)]}]
+    for value in (many, one):
+        effects = {
+            "modify": modify("request", "merge", value),
+            "return": returning(value),
+            "inject": inject(*value),
+        }
+        result = {"protocolVersion": "draft", "effects": [effects[kind]]}
+        budget, looks = Budget(10), []
+
+        def check(looks: list[None] = looks, budget: Budget = budget) -> None:
+            looks.append(None)
+            if len(looks) == 5:
+                budget.cancel()
+            budget.check()
+
+        granted = Grant.whole("model.request.before").to_json("model.request.before")
+        with pytest.raises(BudgetEnded):
+            admitted_effects(result, "model.request.before", granted, check)
+        assert len(looks) == 5
+
+
 # --- what each event may be answered with (section 4) --------------------------------------------
 
 #: One good effect of each kind, by what an event has to have for it.

@@ -141,7 +141,7 @@ def test_the_arguments_are_the_input(
 
 def test_arguments_and_results_stay_the_very_objects(client: Client, backend: Backend) -> None:
     """What JSON has no form of its own for, a tuple say, is not exchanged for its like."""
-    given = {"pair": (1, (2, 3)), "list": [1]}
+    given = MappingProxyType({"pair": (1, (2, 3)), "list": [1]})
     kept: list[Any] = []
 
     def tool(value: Any, *more: Any) -> Any:
@@ -155,6 +155,61 @@ def test_arguments_and_results_stay_the_very_objects(client: Client, backend: Ba
         "value": {"pair": [1, [2, 3]], "list": [1]},
         "more": [[4, 5]],
     }
+
+
+class Word(str):
+    """A text with more to it."""
+
+
+def test_the_tool_runs_with_what_was_asked_about(open_client: Clients) -> None:
+    """Whatever becomes of the caller's own lists and dictionaries while a backend is asked."""
+    word = Word("ls")
+    paths, more, named = [["a"], (["b"],)], [1], {"deep": [word]}
+
+    def act(backend: Backend, received: dict[str, Any], budget: Budget) -> Optional[bytes]:
+        if received["params"]["event"]["type"] == "tool.before":
+            paths[0].append("/etc/shadow")
+            paths[1][0].append("/etc/shadow")
+            more.append(2)
+            named["deep"].append("rm")
+        return ok(backend, received, budget)
+
+    def tool(paths: Any, *rest: Any, last: Any = None, **options: Any) -> Any:
+        return paths, rest, last, options
+
+    backend = watcher(act)
+    result = open_client(backend).guard(tool)(paths, more, last={}, **named)
+    assert result == ([["a"], (["b"],)], ([1],), {}, {"deep": ["ls"]})
+    assert type(result[0][1]) is tuple
+    assert result[3]["deep"][0] is word
+    assert told(backend)["tool"]["input"] == {
+        "paths": [["a"], [["b"]]],
+        "rest": [[1]],
+        "last": {},
+        "options": {"deep": ["ls"]},
+    }
+    assert more == [1, 2]
+
+
+def test_a_default_stays_the_functions_own(client: Client) -> None:
+    """Nobody passed it, and a function may keep something in it."""
+    kept: list[int] = []
+
+    def tool(number: int, memory: list[int] = kept) -> int:
+        memory.append(number)
+        return len(memory)
+
+    guarded = client.guard(tool)
+    assert (guarded(1), guarded(2)) == (1, 2)
+    assert kept == [1, 2]
+
+
+def test_an_argument_that_holds_itself_is_refused(client: Client) -> None:
+    """R-EVT-04: like any other that a strict reader would refuse."""
+    wheel: list[Any] = []
+    wheel.append(wheel)
+    with pytest.raises(InvalidEvent, match="at most 100 levels"):
+        client.guard(lambda a: a, name="tool")(wheel)
 
 
 @pytest.mark.parametrize(
@@ -430,7 +485,7 @@ def test_a_supplied_result_is_returned_in_the_tools_place(
     result: Any, open_client: Clients
 ) -> None:
     """R-PAY-04: the tool does not run, and ``tool.after`` says why and what stood in for it."""
-    backend = judging(says(returning(result)))
+    backend = judging(says(ALLOW, returning(result)))
     assert open_client(backend, capabilities=WHOLE).guard(forbidden)() == result
     after = told(backend)
     assert (after["outcome"], after["execution"]) == (
@@ -446,6 +501,7 @@ def test_a_supplied_result_is_returned_in_the_tools_place(
     ("act", "check"),
     [
         (says(ASK), assert_asks),
+        (says(returning(1)), assert_asks),
         (says(ASK, returning(1)), assert_asks),
         (says(stop("enough")), lambda outcome: assert_stopped(outcome, "enough")),
         (says(stop("enough"), ALLOW, returning(1)), assert_stopped),
@@ -634,7 +690,7 @@ PATHS: dict[str, tuple[Act, Callable[[], Any]]] = {
     "value": (ok, lambda: 5),
     "exception": (ok, raises),
     "denied": (says(DENY), forbidden),
-    "supplied": (says(returning("x")), forbidden),
+    "supplied": (says(ALLOW, returning("x")), forbidden),
 }
 
 
@@ -798,8 +854,26 @@ def generator() -> Iterator[int]:
     yield 1
 
 
+class Later:
+    """An object whose call is a coroutine."""
+
+    async def __call__(self) -> None:
+        await asyncio.sleep(0)
+
+
+class Iterated:
+    """An object whose call is a generator."""
+
+    def __call__(self) -> Iterator[int]:
+        yield 1
+
+
 @pytest.mark.parametrize(
-    "fn", [coroutine, async_generator, generator, functools.partial(coroutine)]
+    "fn",
+    [
+        *(coroutine, async_generator, generator, functools.partial(coroutine)),
+        *(Later(), Iterated(), functools.partial(functools.partial(Later())), Later().__call__),
+    ],
 )
 def test_what_would_run_later_is_refused(fn: Any, client: Client) -> None:
     """The tool would run after the wrapper returned, and after it was told of."""

@@ -140,6 +140,19 @@ def test_it_is_never_told_to_the_backend_that_failed(open_client: Clients) -> No
         assert [event["failure"]["backendId"] for event in failures] == [other.id]
 
 
+def test_a_failure_of_the_hosts_own_is_not_told_to_who_failed(open_client: Clients) -> None:
+    """R-FAIL-05: ``client.hook_failure`` about a backend does not go to it; to all others it does."""
+    failed, other = watcher("com.example.failed"), watcher()
+    client = open_client(failed, other)
+    for name in (failed.id, "com.example.of-the-host"):
+        outcome = client.hook_failure(
+            backend_id=name, reason="down", policy="fail-open", parent_event_id="e-1"
+        )
+        assert_proceeds(outcome)
+    told = [[one["failure"]["backendId"] for one in each.events] for each in (failed, other)]
+    assert told == [["com.example.of-the-host"], [failed.id, "com.example.of-the-host"]]
+
+
 def test_a_wildcard_observer_is_told(open_client: Clients) -> None:
     """``*`` and ``hook.*`` select it, as any other event; content levels apply to it, too."""
     everything = Backend(None, observe(["*"], content={"default": "omit"}), id="com.example.all")

@@ -17,8 +17,10 @@ from answering import (
     DENY,
     INTERCEPTED,
     PAYLOADS,
+    message,
     modify,
     note,
+    part,
     returning,
     says,
     stop,
@@ -133,6 +135,70 @@ def test_the_host_has_the_last_word(
         authorized is True and effects != [ALLOW] and ALLOW not in effects
     )
     assert outcome.has_result is (outcome.decision is Decision.SUPPLIED)
+
+
+# A result for each event that can be supplied one.
+RESULTS: Json = {
+    "tool.before": 7,
+    "model.request.before": [message("m-9", "Hi.", role="assistant")],
+    "context.compact.before": [part("p-9", "They said hello.")],
+    "user.elicitation.request": {"action": "decline"},
+}
+YES, NO = (lambda _: True), (lambda _: False)
+
+
+def check_waiting(outcome: Outcome, value: Any, decision: Decision) -> None:
+    assert outcome.decision is decision
+    assert outcome.candidate == Candidate(value)
+    assert outcome.has_result is (decision is Decision.SUPPLIED)
+    assert not outcome.may_execute
+
+
+@pytest.mark.parametrize("event_type", RESULTS)
+@pytest.mark.parametrize(
+    ("options", "decision"),
+    [
+        ({}, Decision.ASK),
+        ({"authorize": YES}, Decision.SUPPLIED),
+        ({"approve": YES}, Decision.SUPPLIED),
+        ({"approve": NO}, Decision.DENY),
+        ({"approve": lambda _: None}, Decision.ASK),
+    ],
+)
+def test_a_supplied_result_waits_until_somebody_says_yes(
+    event_type: str, options: Json, decision: Decision, open_client: Clients
+) -> None:
+    """R-SET-09, T-05: it is withheld until the host approves, where no backend allowed it."""
+    value = RESULTS[event_type]
+    client = open_client(backend_that(returning(value)), capabilities=WHOLE, **options)
+    check_waiting(ask(client, event_type), value, decision)
+
+
+@pytest.mark.parametrize(
+    ("effect", "options", "decision"),
+    [
+        (ALLOW, {}, Decision.SUPPLIED),
+        (ALLOW, {"approve": NO}, Decision.SUPPLIED),
+        (ALLOW, {"authorize": NO}, Decision.DENY),
+        (ASK, {}, Decision.ASK),
+        (ASK, {"authorize": YES}, Decision.ASK),
+        (ASK, {"approve": YES}, Decision.SUPPLIED),
+        (ASK, {"approve": NO}, Decision.DENY),
+    ],
+)
+def test_a_result_beside_a_permission(
+    effect: Json, options: Json, decision: Decision, open_client: Clients
+) -> None:
+    """R-SET-09, R-SET-13: ``allow`` delivers it, and ``ask`` waits for the prompt."""
+    client = open_client(backend_that(returning(7), effect), capabilities=WHOLE, **options)
+    check_waiting(ask(client), 7, decision)
+
+
+def test_a_result_of_the_hosts_own_waits_too(open_client: Clients) -> None:
+    """R-CAP-05, R-SET-09: it is deliverable with the host's own ``allow``."""
+    client = open_client(backend_that(), capabilities=WHOLE)
+    assert_asks(ask(client, state=HostState(candidate=Candidate(1))))
+    assert_supplied(ask(client, state=HostState("allow", Candidate(1))), 1)
 
 
 @pytest.mark.parametrize(
@@ -526,7 +592,7 @@ def test_a_codec_reads_what_the_host_brought_and_what_a_backend_left(
         open_client(backend_that(), capabilities=WHOLE), input_codec=sorted, result_codec=str
     )
     assert (plain.typed_input, plain.typed_result) == (["command"], None)
-    edits = backend_that(modify("input", "merge", {"a": 1}), returning(5))
+    edits = backend_that(modify("input", "merge", {"a": 1}), ALLOW, returning(5))
     outcome = ask(
         open_client(edits, capabilities=WHOLE), input_codec=sorted, result_codec=lambda r: [r]
     )

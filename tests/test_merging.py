@@ -5,16 +5,24 @@ from __future__ import annotations
 import copy
 import json
 import time
+from dataclasses import replace
 from typing import Any, Optional
 
 import pytest
 from contents import CANARY, SELECTIONS, Json, events, message_lists, numbered, parts, text_lists
-from hypothesis import assume, given
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
+from ahp_sync.failure import OperationalFailure
 from ahp_sync.protocol.content import ContentSelection, project
 from ahp_sync.protocol.equality import json_equal
-from ahp_sync.protocol.merging import merged, references_in, unknown_reference, withholds_text
+from ahp_sync.protocol.merging import (
+    Merged,
+    merged,
+    references_in,
+    unknown_reference,
+    withholds_text,
+)
 from ahp_sync.protocol.slots import parts_of
 
 List = list[Json]
@@ -76,6 +84,14 @@ def edits(draw: st.DrawFn, view: List) -> List:
     return value
 
 
+def accepted(operation: str, value: List, view: List, host: List) -> Merged:
+    """Return both lists after an edit; one that changes what was not shown is not looked at."""
+    try:
+        return merged(operation, value, view, host)
+    except OperationalFailure:
+        reject()
+
+
 # --- merge ----------------------------------------------------------------------------------------
 
 
@@ -113,7 +129,7 @@ def test_an_untouched_entry_keeps_what_is_hidden_in_it(
     """Wherever it is put, and whatever is done to the others."""
     view = seen(host, content)
     value = data.draw(edits(view))
-    new = merged("replace", value, view, host[2])
+    new = accepted("replace", value, view, host[2])
     assert len(new.host) == len(value)
     for entry, kept in zip(value, new.host):
         originals = [own for own, old in zip(host[2], view) if json_equal(old, entry)]
@@ -154,7 +170,7 @@ def test_no_edit_makes_a_hidden_thing_visible(
     for operation in data.draw(st.lists(st.sampled_from(["merge", "replace"]), max_size=3)):
         before = seen((*host[:2], host[2]), content)
         value = data.draw(edits(before))
-        new = merged(operation, value, before, host[2])
+        new = accepted(operation, value, before, host[2])
         own = [json.dumps(part) for part in every_part(host[2]) + every_part(value)]
         assert all(json.dumps(part) in own for part in every_part(new.host))
         known += json.dumps(value)
@@ -247,13 +263,47 @@ def test_a_changed_double_does_not_take_the_place_of_the_untouched_one(
     assert merged("replace", value[::order], view, host).host == expected[::order]
 
 
-def test_a_relabelled_part_gets_no_content() -> None:
-    """It is the receiver's own then, as it wrote it: a description without a body."""
-    host = [message("m", image("i", category="reasoning"))]
-    view = shown(host)
+@pytest.mark.parametrize(
+    "change",
+    [{"category": "images"}, {"selection": "omit"}, {"mediaType": "image/gif"}, {"size": 3}],
+    ids=str,
+)
+@pytest.mark.parametrize("content", [HIDDEN, ContentSelection("omit")], ids=["metadata", "omit"])
+def test_a_part_that_was_not_shown_whole_is_not_relabelled(
+    change: Json, content: ContentSelection
+) -> None:
+    """R-CON-06, T-08: it would cost the host the body, or show it to others under a new name."""
+    host = [message("m", text("t"), image("i", category="reasoning"))]
+    view = shown(host, replace(content, categories=(("text", "body"),)))
     value = copy.deepcopy(view)
-    value[0]["parts"][0]["category"] = "images"
-    assert merged("replace", value, view, host).host == value
+    value[0]["parts"][1].update(change)
+    if value == view:
+        value[0]["parts"][1]["synthesized"] = True
+    with pytest.raises(OperationalFailure, match="not shown whole"):
+        merged("replace", value, view, host)
+
+
+def test_a_hidden_part_can_be_dropped_or_given_other_content() -> None:
+    """What the receiver means to do away with is gone; its neighbours stay."""
+    host = [message("m", image("i"), image("j"))]
+    view = shown(host)
+    redacted = text("i", "[removed]")
+    value = [message("m", redacted, view[0]["parts"][1])]
+    assert merged("replace", value, view, host).host == [message("m", redacted, image("j"))]
+    value = [message("m", view[0]["parts"][1])]
+    assert merged("replace", value, view, host).host == [message("m", image("j"))]
+
+
+def test_a_part_that_was_shown_whole_may_be_relabelled() -> None:
+    """There is nothing behind a description without a body that it could cost."""
+    bare = {**image("i"), "selection": "metadata"}
+    del bare["body"]
+    host = [message("m", bare, image("j"))]
+    view = shown(host)
+    value = [message("m", {**bare, "category": "files"}, view[0]["parts"][1])]
+    assert merged("replace", value, view, host).host == [
+        message("m", {**bare, "category": "files"}, image("j"))
+    ]
 
 
 def test_a_list_without_secrets_is_one_list() -> None:

@@ -52,6 +52,7 @@ def test_by_default_nothing_happened() -> None:
     assert (outcome.reason, outcome.messages, outcome.instructions) == (None, (), ())
     assert (outcome.failures, outcome.injections, outcome.flow) == ((), (), "none")
     assert (outcome.permission, outcome.candidate) == ("none", None)
+    assert outcome.denial is None
     assert outcome.remaining_continuations is None
     assert (outcome.typed_input, outcome.typed_result) == (None, None)
 

@@ -20,9 +20,12 @@ from ahp_sync.registration import (
     HttpEndpoint,
     Lifecycle,
     Mode,
+    OAuthBinding,
+    OAuthFlow,
     Registration,
     StdioCommand,
     Subscription,
+    UploadRoute,
     problems,
 )
 
@@ -112,7 +115,7 @@ def test_http_backend() -> None:
                 "https://guard.acme.example:8443/ahp?tenant=7",
                 (Header("X-Team", value="blue"), Header("X-Key", value_env="GUARD_KEY")),
             ),
-            bearer=BearerBinding("GUARD_TOKEN"),
+            authentication=BearerBinding("GUARD_TOKEN"),
             subscriptions=(
                 Subscription(
                     backend="com.acme.guard",
@@ -150,7 +153,7 @@ def test_stdio_backend() -> None:
     """Everything a document says of a stdio backend arrives in the frozen values."""
     (backend,) = Registration.load(stdio_document()).backends
 
-    assert backend.bearer is None
+    assert backend.authentication is None
     assert backend.transport == StdioCommand(
         command="acme-hook",
         args=("--strict", ""),
@@ -312,7 +315,6 @@ URL, HEADERS = "hooks.0.transport.url", "hooks.0.transport.headers"
 AUTHENTICATION = "hooks.0.authentication"
 INTERCEPTOR, OBSERVER = "hooks.0.subscriptions.0", "hooks.0.subscriptions.1"
 SCHEME = "an absolute URL that begins with lower-case https://"
-LATER = "not supported by this version of ahp_sync yet"
 NO_SUCH_HEADER = "no such header: the client writes it itself"
 UNIT = "a whole number of milliseconds from 1 to 86400000 (24 hours); there is no default"
 
@@ -371,7 +373,7 @@ HTTP_REFUSALS = [
     (f"{HEADERS}.X-Key.valueEnv", ..., "nothing", "the name of an environment variable"),
     (f"{HEADERS}.X-Key.valueEnv", "A-B", "a string", "the name of an environment variable"),
     (f"{HEADERS}.X-Key.valueEnv", "A\n", "a string", "the name of an environment variable"),
-    (f"{HEADERS}.X-Key.valueRef", "vault", "a string", f"valueEnv: valueRef is {LATER}"),
+    (f"{HEADERS}.AHP-Content-SHA256", "0", "a header that frames", NO_SUCH_HEADER),
     (f"{HEADERS}.X-Key.value", "secret", "a string", "no literal credential"),
     (f"{HEADERS}.Host", "a", "a header that frames or carries the message", NO_SUCH_HEADER),
     (f"{HEADERS}.content-LENGTH", "1", "a header that frames", NO_SUCH_HEADER),
@@ -380,12 +382,10 @@ HTTP_REFUSALS = [
     (AUTHENTICATION, None, "null", "an object such as"),
     (AUTHENTICATION, "token", "a string", "an object such as"),
     (f"{AUTHENTICATION}.type", ..., "nothing", ""),
-    (f"{AUTHENTICATION}.type", "mtls", "a string", '"bearer"'),
-    (f"{AUTHENTICATION}.type", "oauth", '"oauth"', f'"bearer": OAuth is {LATER}'),
+    (f"{AUTHENTICATION}.type", "mtls", "a string", '"bearer" or "oauth"'),
     (f"{AUTHENTICATION}.tokenEnv", ..., "nothing", "the name of an environment variable"),
     (f"{AUTHENTICATION}.tokenEnv", "9A", "a string", "the name of an environment variable"),
     (f"{AUTHENTICATION}.tokenEnv", "", "an empty string", "the name of an environment"),
-    (f"{AUTHENTICATION}.tokenRef", "vault", "a string", f"tokenEnv: tokenRef is {LATER}"),
     (f"{AUTHENTICATION}.token", "secret", "a string", "no literal credential"),
     (f"{AUTHENTICATION}.value", "secret", "a string", "no literal credential"),
     (f"{AUTHENTICATION}.client_secret", "secret", "a string", "no literal credential"),
@@ -412,7 +412,7 @@ HTTP_REFUSALS = [
     (f"{INTERCEPTOR}.content.default", ..., "nothing", '"body" or "metadata" or "omit"'),
     (f"{INTERCEPTOR}.content.text", "full", '"full"', '"body" or "metadata" or "omit"'),
     (f"{INTERCEPTOR}.includeNative", 1, "1", "true or false"),
-    (f"{INTERCEPTOR}.upload", {}, "an object", f"no upload: uploads are {LATER}"),
+    (f"{INTERCEPTOR}.upload", None, "null", "an upload object"),
     (f"{INTERCEPTOR}.filters", [], "an empty list", "an object of hints"),
     (f"{INTERCEPTOR}.filters", {"paths": "/a"}, "a string", "a list of strings"),
     (f"{INTERCEPTOR}.scope", "global", '"global"', '"managed" or "project" or "user"'),
@@ -569,6 +569,84 @@ def test_all_problems_at_once() -> None:
         "$.hooks[1].transport.lifecycle",
         "$.hooks[10].id",
     ]
+
+
+# --- credentials and uploads ----------------------------------------------------------------------
+
+OAUTH = {
+    "type": "oauth",
+    "resource": "https://guard.acme.example/ahp",
+    "issuer": "https://login.acme.example",
+    "clientId": "agent",
+    "clientSecretRef": "agent-secret",
+    "flow": "client_credentials",
+    "scopes": ["hooks:ask", "hooks:tell"],
+}
+UPLOAD = {
+    "endpoint": "https://files.acme.example/in?tenant=7",
+    "timeoutMs": 2000,
+    "maxBytes": 1024,
+    "auth": {"type": "bearer", "tokenRef": "files"},
+}
+
+
+def test_bindings_and_uploads_arrive_in_the_frozen_values() -> None:
+    """R-REG-07: each of them with credentials of its own."""
+    document = change(http_document(), AUTHENTICATION, OAUTH)
+    change(document, f"{HEADERS}.X-Key", {"valueRef": "key"})
+    (backend,) = Registration.load(change(document, f"{INTERCEPTOR}.upload", UPLOAD)).backends
+    assert backend.authentication == OAuthBinding(
+        resource="https://guard.acme.example/ahp",
+        issuer="https://login.acme.example",
+        client_id="agent",
+        flow=OAuthFlow.CLIENT_CREDENTIALS,
+        scopes=("hooks:ask", "hooks:tell"),
+        client_secret_ref="agent-secret",
+    )
+    assert isinstance(backend.transport, HttpEndpoint)
+    assert backend.transport.headers[1] == Header("X-Key", value_ref="key")
+    upload = backend.subscriptions[0].upload
+    assert upload == UploadRoute(UPLOAD["endpoint"], 2000, 1024, BearerBinding(token_ref="files"))
+    assert upload.timeout == 2.0
+    assert backend.subscriptions[1].upload is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "places"),
+    [
+        (f"{AUTHENTICATION}.tokenRef", "a", ["authentication.tokenEnv"]),
+        (AUTHENTICATION, {"type": "bearer", "tokenRef": ""}, ["authentication.tokenRef"]),
+        (f"{HEADERS}.X-Key.valueRef", "a", ["transport.headers.X-Key.valueEnv"]),
+        (AUTHENTICATION, {**OAUTH, "issuer": "http://x.example"}, ["authentication.issuer"]),
+        (AUTHENTICATION, {**OAUTH, "flow": "implicit"}, ["authentication.flow"]),
+        (AUTHENTICATION, {**OAUTH, "scopes": ["a", "a"]}, ["authentication.scopes[1]"]),
+        (AUTHENTICATION, {**OAUTH, "scopes": ["a b"]}, ["authentication.scopes[0]"]),
+        (AUTHENTICATION, {**OAUTH, "client_secret": "x"}, ["authentication.client_secret"]),
+        (AUTHENTICATION, {"type": "oauth", "resource": "r"}, None),
+        (f"{INTERCEPTOR}.upload", {**UPLOAD, "timeoutMs": 0}, ["upload.timeoutMs"]),
+        (f"{INTERCEPTOR}.upload", {**UPLOAD, "maxBytes": -1}, ["upload.maxBytes"]),
+        (f"{INTERCEPTOR}.upload", {**UPLOAD, "auth": {"type": "mtls"}}, ["upload.auth.type"]),
+        (f"{INTERCEPTOR}.upload", {**UPLOAD, "endpoint": "https://a@b/"}, ["upload.endpoint"]),
+        (f"{INTERCEPTOR}.upload", {**UPLOAD, "endpoint": "http://b.example/"}, None),
+        (f"{INTERCEPTOR}.upload", {}, None),
+    ],
+)
+def test_bad_bindings_and_uploads_are_refused(path: str, value: Any, places: Any) -> None:
+    """R-REG-04, R-REG-07: each mistake at its place."""
+    found = [problem.path for problem in problems(change(http_document(), path, value))]
+    assert found
+    if places is not None:
+        assert len(found) == 1
+        assert found[0].endswith(places[0])
+
+
+def test_a_content_type_for_uploads_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    """T-10: how a body is framed is not for a registration to say."""
+    document = change(http_document(), f"{HEADERS}.Content-Type", "application/x-hooks+json")
+    Registration.load(document)
+    assert "is not sent with uploads" not in caplog.text
+    Registration.load(change(document, f"{INTERCEPTOR}.upload", UPLOAD))
+    assert "Content-Type is not sent with uploads" in caplog.text
 
 
 # --- secrets --------------------------------------------------------------------------------------

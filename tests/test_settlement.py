@@ -506,8 +506,11 @@ def test_a_write_through_a_metadata_view_is_an_edit() -> None:
     state = State(event, permission=Permission.ALLOW)
     same = after(state, modify("prompt", "replace", view["items"]), view=view)
     assert (same.event, same.permission) == (event, Permission.ALLOW)
-    other = {**hidden, "category": "text"}
-    written = [{**view["items"][0], "parts": [other]}]
+    for relabelled in ({**hidden, "category": "text"}, {**hidden, "selection": "omit"}):
+        written = [{**view["items"][0], "parts": [relabelled]}]
+        with pytest.raises(OperationalFailure, match="not shown whole"):
+            after(state, modify("prompt", "replace", written), view=view)
+    written = [{**view["items"][0], "parts": [part("m-1-1", "another")]}]
     settled = after(state, modify("prompt", "replace", written), view=view)
     assert settled.event["items"] == written
     assert settled.permission is Permission.NONE

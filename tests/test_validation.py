@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from typing import Any, Optional
 
 import pytest
+from answering import PAYLOADS, part
 from good_instances import GOOD, MESSAGE, PARTS, SHA, modify
 from hypothesis import given
 from hypothesis import strategies as st
@@ -444,6 +446,59 @@ def test_the_path_in_a_long_list_is_that_of_the_whole(place: int) -> None:
     assert problem == validation.event_problem("model.request.before", event)
     assert problem is not None
     assert problem.path == f"$.items[{place}].role"
+
+
+@pytest.mark.parametrize("place", [0, 63, 64, 65, 129, 199])
+@pytest.mark.parametrize(
+    ("event_type", "path"),
+    [
+        ("context.compact.after", ("summary",)),
+        ("context.compact.before", ("instructions",)),
+        ("user.message.outbound", ("message", "messages", 0, "parts")),
+        ("model.response.after", ("items", 0, "parts")),
+    ],
+)
+def test_other_long_lists_are_checked_in_pieces_too(
+    event_type: str, path: tuple[Any, ...], place: int
+) -> None:
+    """Texts, the messages of a user, and the parts of one message; each with a long one beside."""
+    event = copy.deepcopy(PAYLOADS[event_type])
+    event.setdefault("items", []).extend(history(100)["items"] if path[0] != "message" else [])
+    parts = [part(f"p{i}", "x") for i in range(200)]
+    parts[place]["text"] = 5
+    owner = event
+    for name in path[:-1]:
+        owner = owner[name]
+    owner[path[-1]] = parts
+    looks: list[None] = []
+
+    def wanted() -> bool:
+        looks.append(None)
+        return True
+
+    problem = validation.event_problem(event_type, event, wanted)
+    assert problem == validation.event_problem(event_type, event)
+    assert problem is not None
+    where = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in (*path, place))
+    assert problem.path == f"${where}.text"
+    parts[place]["text"] = "x"
+    looks.clear()
+    assert validation.event_problem(event_type, event, wanted) is None
+    assert len(looks) > 2
+
+
+@pytest.mark.parametrize("place", [0, 64, 199])
+def test_a_long_value_of_an_effect_is_checked_in_pieces(place: int) -> None:
+    """And its path is that of the whole."""
+    value = history(200)["items"]
+    effect = {"type": "modify", "target": "request", "operation": "replace", "value": value}
+    value[place]["role"] = "nobody"
+    problem = effect_problem("modify.messages", effect, lambda: True)
+    assert problem == effect_problem("modify.messages", effect)
+    assert problem is not None
+    assert problem.path == f"$.value[{place}].role"
+    later = effect_problem("modify.messages", effect, lambda: False)
+    assert (later is None) is (place >= 64)
 
 
 def test_a_long_list_is_left_when_nobody_waits_for_it() -> None:

@@ -21,7 +21,7 @@ from ahp_sync import (
     Outcome,
     Registration,
 )
-from ahp_sync.cli import command, console
+from ahp_sync.cli import command, console, credentials
 from ahp_sync.cli.arguments import UsageError, seconds
 from ahp_sync.cli.harness import audit_file, open_client
 from ahp_sync.cli.signals import Relay
@@ -35,10 +35,11 @@ _CAPABILITIES = Capabilities(
     {"tool.before": Grant(("deny", "allow", "ask", "message"), flow=Flow(("stop",)))}
 )
 
-_EPILOG = """\
+_EPILOG = f"""\
+{credentials.EPILOG}
 The backends are asked about a tool call whose input is
-  {"command": "git push --force", "argv": ["git", "push", "--force"],
-   "cwd": "/home/me/project"}
+  {{"command": "git push --force", "argv": ["git", "push", "--force"],
+   "cwd": "/home/me/project"}}
 
 example:
   ahp-sync gate --config hooks.json -- git push --force
@@ -81,6 +82,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="tell on stderr how each backend decided"
     )
+    credentials.add_to(parser)
     # A command without '--' in front ends up here, and gets an error that says so.
     parser.add_argument("stray", nargs="*", help=argparse.SUPPRESS)
     parser.set_defaults(run=_run)
@@ -97,7 +99,10 @@ def _run(options: argparse.Namespace) -> int:
         if options.audit:
             sinks.append(stack.enter_context(audit_file(options.audit)))
         registration = Registration.load(options.config)
-        hooks = stack.enter_context(open_client(registration, sinks, capabilities=_CAPABILITIES))
+        secrets = credentials.client_options("gate", options, registration)
+        hooks = stack.enter_context(
+            open_client(registration, sinks, capabilities=_CAPABILITIES, **secrets)
+        )
         return _Gate(hooks, relay, options).run(options.command)
 
 

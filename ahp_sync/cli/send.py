@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable, Optional
 
 from ahp_sync import Budget, Capabilities, Client, Decision, Outcome, Registration
-from ahp_sync.cli import console, exchange
+from ahp_sync.cli import console, credentials, exchange
 from ahp_sync.cli.arguments import UsageError, json_object, seconds
 from ahp_sync.cli.harness import Records, open_client
 from ahp_sync.cli.recording import Delivery, RecordingTransport
@@ -24,18 +24,20 @@ _AD_HOC_ID = "local.backend"
 _AD_HOC_SECONDS = 5.0
 _CLOSE_SECONDS = 2.0
 
-_EPILOG = """\
+_EPILOG = f"""\
 What was sent is shown, each answer as it came (cut, and without the secrets
 that went out with the request), what it was taken for, and the outcome.
 Headers are never shown.
 
 examples:
-  ahp-sync send --config hooks.json --input '{"command": "rm -rf /"}'
+  ahp-sync send --config hooks.json --input '{{"command": "rm -rf /"}}'
   ahp-sync send --config hooks.json --event session.start --session s-1
-  ahp-sync send --url http://127.0.0.1:8750/ahp --input '{"command": "ls"}'
-  ahp-sync send --input '{"path": "key.pem"}' -- python backend.py policy.json
+  ahp-sync send --url http://127.0.0.1:8750/ahp --input '{{"command": "ls"}}'
+  ahp-sync send --input '{{"path": "key.pem"}}' -- python backend.py policy.json
 
-Every effect that the protocol has for the event is offered.
+{credentials.EPILOG}
+Every effect that the protocol has for the event is offered, and the host's own
+policy permits whatever no backend objects to.
 
 exit code: 0 if the event proceeded or a backend supplied its result, 77 if a
 backend denied or stopped it, 1 if it did not proceed for another reason (a
@@ -98,6 +100,7 @@ def add_to(commands: Any) -> None:
         help="the most that it may take; without a registration, its timeoutMs (default: 5)",
     )
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    credentials.add_to(parser)
     parser.set_defaults(run=_run)
 
 
@@ -107,10 +110,16 @@ def _run(options: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         stack.enter_context(console.library_warnings())
         registration = _registration(options)
-        transports = stack.enter_context(_recording(registration, deliveries))
+        secrets = credentials.client_options("send", options, registration)
+        transports = stack.enter_context(_recording(registration, deliveries, **secrets))
         hooks = stack.enter_context(
             open_client(
-                registration, [audit], transports=transports, capabilities=Capabilities.whole()
+                registration,
+                [audit],
+                transports=transports,
+                capabilities=Capabilities.whole(),
+                authorize=lambda proposal: True,
+                **secrets,
             )
         )
         started = time.monotonic()
@@ -140,6 +149,9 @@ def _registration(options: argparse.Namespace) -> Registration:
     named = [options.config is not None, options.url is not None, options.command is not None]
     if sum(named) != 1:
         raise UsageError("send: name one of --config, --url or, behind '--', a command")
+    secrets = credentials.given(options)
+    if secrets and options.config is None:
+        raise UsageError(f"send: {secrets} goes with --config")
     for option, needs, given in (
         ("--backend", "--config", options.config),
         ("--bearer-env", "--url", options.url),
@@ -198,14 +210,14 @@ def _subscription(options: argparse.Namespace) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _recording(registration: Registration, log: list[Delivery]) -> Any:
+def _recording(registration: Registration, log: list[Delivery], **secrets: Any) -> Any:
     """Yield the registration's own transports, each in one that records; close them afterwards."""
     from ahp_sync.transports.factory import TransportFactory
 
     factory = TransportFactory(
-        registration, injected={}, stdio_processes=1, tls={}, proxies={}, trust_env=False
+        registration, injected={}, stdio_processes=1, proxies={}, trust_env=False, **secrets
     )
-    transports, owned = factory.make()
+    transports, owned, _ = factory.make()
     try:
         yield {name: RecordingTransport(name, inner, log) for name, inner in transports.items()}
     finally:

@@ -35,6 +35,7 @@ class FailureHooks(Dispatcher):
         """Tell that a hook of the host's own has failed (``hook.failure``).
 
         The failures of the client's interceptors it tells by itself. It is only observed. The
+        backend that it is about is not told, if that is one of the client's (R-FAIL-05). The
         payload is :class:`~ahp_sync.payloads.HookFailure`.
 
         :param backend_id: which one it is; ``reason``: why, without secrets and network details.

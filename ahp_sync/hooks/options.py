@@ -29,6 +29,10 @@ class CommonOptions(TypedDict, total=False):
     than was declared (R-CAP-01); ``state``, what the host itself has settled already (R-CAP-05);
     ``input_codec`` and ``result_codec``, which make the host's own values of a tool's input and of
     a supplied result, for the outcome's ``typed_input`` and ``typed_result``.
+
+    Where a method takes a text for a whole message, the ids that it makes up for it begin with that
+    of the turn, the attempt, the call or the event. These have to be unique within one ``source``,
+    therefore: the same one with another role, for another session say, is refused (R-EVT-03).
     """
 
     budget: Optional[Budget]

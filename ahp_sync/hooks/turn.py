@@ -72,6 +72,9 @@ class TurnHooks(Dispatcher):
         ``outcome.flow`` and ``outcome.instructions``. The payload is
         :class:`~ahp_sync.payloads.TurnFinishBefore`.
 
+        ``outcome.may_execute`` says that nothing speaks against what was asked, and so it is True
+        where the turn has to go on as well: test ``outcome.flow`` first.
+
         :param response: the assistant's text, as one message; or ``items``, a list of messages.
         :param outcome: completed, failed, cancelled or max_iterations.
         :param continuation_count: how often the turn was made to go on already, from 0.

@@ -7,19 +7,20 @@ hidden content is still there (R-CON-06), and both have to be valid before anyth
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple, Optional
 
 from ahp_sync.protocol import elicitation
-from ahp_sync.protocol.effects import refused
+from ahp_sync.protocol.effects import asking, refused
 from ahp_sync.protocol.equality import json_equal
 from ahp_sync.protocol.events import EVENTS, Path, Shape, Target
 from ahp_sync.protocol.lineage import identity_problem
 from ahp_sync.protocol.merging import merged, references_in, unknown_reference
+from ahp_sync.protocol.slots import Place
 from ahp_sync.protocol.validation import event_problem
 
-__all__ = ["Edit", "Shown", "Supplied", "edited", "supplied"]
+__all__ = ["Edit", "Shown", "Supplied", "edited", "messages_in", "supplied"]
 
 Effects = Sequence[dict[str, Any]]
 
@@ -121,6 +122,17 @@ def supplied(
     return result
 
 
+def messages_in(effects: Effects, event_type: str) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Yield the messages that effects bring beside the event, and where: injected and returned."""
+    kinds = {"inject"}
+    if EVENTS[event_type].returns is Shape.MESSAGES:
+        kinds.add("return")
+    for position, effect in enumerate(effects):
+        if effect["type"] in kinds:
+            for index, message in enumerate(effect["value"]):
+                yield ("effects", position, "value", index), message
+
+
 def at(event: Mapping[str, Any], path: Path) -> Any:
     """Return what is at ``path`` in the event, None where nothing is."""
     value: Any = event
@@ -167,12 +179,7 @@ def _answers(
 
 
 def _check(event: dict[str, Any], check: Optional[Callable[[], object]]) -> None:
-    def wanted() -> bool:
-        if check is not None:
-            check()
-        return True
-
-    problem = event_problem(event["type"], event, wanted)
+    problem = event_problem(event["type"], event, asking(check))
     if problem is not None:
         raise refused("invalid_edit", f"the edited event has {problem.path} not {problem.wanted}")
 

@@ -15,7 +15,7 @@ from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.protocol.events import EVENTS, EventType
 from ahp_sync.protocol.validation import effect_problem, extensions_problem
 
-__all__ = ["EFFECTS", "EffectType", "admitted_effects", "refused"]
+__all__ = ["EFFECTS", "EffectType", "admitted_effects", "asking", "refused"]
 
 
 # Whether an effect stays within the block of ``capabilities`` that grants it in detail.
@@ -100,8 +100,20 @@ def admitted_effects(
     for position, effect in enumerate(effects):
         if check is not None and position % _CHECK_EVERY == 0:
             check()
-        _admit(effect, f"effects[{position}]", event, capabilities)
+        _admit(effect, f"effects[{position}]", event, capabilities, check)
     return tuple(effects)
+
+
+def asking(check: Optional[Callable[[], object]]) -> Optional[Callable[[], bool]]:
+    """Return ``check`` in the form that the validation takes: it goes on unless that raises."""
+    if check is None:
+        return None
+
+    def wanted() -> bool:
+        check()
+        return True
+
+    return wanted
 
 
 def refused(code: str, detail: str) -> OperationalFailure:
@@ -124,7 +136,13 @@ def _check_version(result: dict[str, Any]) -> None:
         )
 
 
-def _admit(effect: Any, where: str, event: EventType, capabilities: Mapping[str, Any]) -> None:
+def _admit(
+    effect: Any,
+    where: str,
+    event: EventType,
+    capabilities: Mapping[str, Any],
+    check: Optional[Callable[[], object]],
+) -> None:
     name = effect.get("type") if isinstance(effect, dict) else None
     if not isinstance(name, str):
         raise refused("malformed_effect", f"{where} is not an object with a type")
@@ -134,7 +152,7 @@ def _admit(effect: Any, where: str, event: EventType, capabilities: Mapping[str,
     if name not in capabilities["effects"]:
         raise refused("unadvertised_effect", f"{where} ({name}) was not advertised")
     key = _document(effect, where, event) if known.shaped else name
-    problem = effect_problem(key, effect)
+    problem = effect_problem(key, effect, asking(check))
     if problem is not None:
         place = f"{where}{problem.path[1:]}"
         raise refused("malformed_effect", f"{place} of {name} must be {problem.wanted}")

@@ -7,9 +7,10 @@ times, as long as it says the same.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Callable, NamedTuple, Optional
 
 from ahp_sync.errors import InvalidEvent, Problem
@@ -17,7 +18,10 @@ from ahp_sync.findings import json_path
 from ahp_sync.protocol.events import EVENTS
 from ahp_sync.protocol.slots import Place, find
 
-__all__ = ["Lineage", "identity_problem"]
+__all__ = ["Lineage", "Messages", "identity_problem"]
+
+#: Messages and where they stand.
+Messages = Iterable[tuple[Place, dict[str, Any]]]
 
 _Key = tuple[str, str]
 
@@ -94,17 +98,21 @@ class Lineage:
         """Raise :class:`InvalidEvent` where a valid event contradicts what is known."""
         _raise(self._problem(event, record=False))
 
-    def accept(self, event: dict[str, Any]) -> None:
+    def accept(self, event: dict[str, Any], beside: Messages = ()) -> None:
         """Check an event and remember its identities, all of them or, if it is refused, none.
 
         The same event may come again: a retry has the same identities (AHP-CORE-004).
-        """
-        _raise(self._problem(event, record=True))
 
-    def _problem(self, event: dict[str, Any], *, record: bool) -> Optional[Problem]:
+        :param beside: messages that came up with it and are no part of it, each with its place.
+        """
+        _raise(self._problem(event, beside, record=True))
+
+    def _problem(
+        self, event: dict[str, Any], beside: Messages = (), *, record: bool
+    ) -> Optional[Problem]:
         source = event["source"]
         key, this = (source, event["id"]), _event(event)
-        mentions = _mentions(event)
+        mentions = _mentions(event, beside)
         staged: dict[str, _Content] = {}
         with self._lock:
             problem = self._event_problem(key, this)
@@ -210,15 +218,15 @@ def _wrong_task(known: _Event, this: _Event) -> Problem:
 # --- messages and parts ---------------------------------------------------------------------------
 
 
-def _mentions(event: dict[str, Any]) -> list[_Mention]:
+def _mentions(event: dict[str, Any], beside: Messages = ()) -> list[_Mention]:
     found: list[_Mention] = []
-    for path in EVENTS[event["type"]].messages:
-        for place, message in find(event, path):
-            owner, role = message["id"], message["role"]
-            found.append(_Mention(place, owner, _Content(role)))
-            content = _Content(role, owner)
-            for index, part in enumerate(message["parts"]):
-                found.append(_Mention((*place, "parts", index), part["id"], content))
+    own = (find(event, path) for path in EVENTS[event["type"]].messages)
+    for place, message in itertools.chain(*own, beside):
+        owner, role = message["id"], message["role"]
+        found.append(_Mention(place, owner, _Content(role)))
+        content = _Content(role, owner)
+        for index, part in enumerate(message["parts"]):
+            found.append(_Mention((*place, "parts", index), part["id"], content))
     return found
 
 

@@ -3,6 +3,9 @@
 A receiver edits its own view. Whatever it leaves as it was shown stands for the host's own entry,
 hidden content included; whatever it writes is its own. An entry of the new list is the one or the
 other as a whole, so an edit can neither lay open what was hidden nor attach it to something else.
+A part that was not shown whole may be kept, dropped, or replaced by other content under its id. An
+edit of its description alone is refused: it would either cost the host the content (trap T-08), or
+put words of the receiver's to content that it never saw.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any, Hashable, NamedTuple, Optional
 
+from ahp_sync.protocol.effects import refused
 from ahp_sync.protocol.equality import json_key
 from ahp_sync.protocol.slots import parts_of
 
@@ -72,7 +76,9 @@ def merged(operation: str, value: Entries, view: Entries, host: Entries) -> Merg
     the given list, in which
 
     * an entry equal to one of the view stands for the host's;
-    * a message that was changed keeps the parts of the view's message with its id in that way.
+    * a message that was changed keeps the parts of the view's message with its id in that way;
+    * a part that was changed has to bring its own content, if the view's part with its id had not
+      all that the host's has. Raises ``OperationalFailure`` of class ``effects`` otherwise.
 
     The same id may stand in a list several times, with one role. Equal entries pair up in the order
     of both lists, and those beyond the last pair are copies of it. Changed messages then pair up
@@ -104,10 +110,12 @@ def _restored(value: Entries, view: Entries, host: Entries) -> Entries:
 def _changed(
     entry: dict[str, Any], others: _Positions, view: Entries, host: Entries
 ) -> dict[str, Any]:
-    if "parts" not in entry:
-        return entry
     position = others.take(entry["id"])
     if position is None or view[position] is host[position]:
+        return entry
+    if "parts" not in entry:
+        if entry["selection"] != "body":
+            raise refused("invalid_edit", "an edit changes a part that was not shown whole")
         return entry
     parts = _restored(entry["parts"], view[position]["parts"], host[position]["parts"])
     return {**entry, "parts": parts}

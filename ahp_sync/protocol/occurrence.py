@@ -75,13 +75,14 @@ class Origin:
         native: Any = None,
         request: Optional[Mapping[str, Any]] = None,
         wanted: Optional[Callable[[], bool]] = None,
+        adapt: Optional[Callable[[object], Any]] = None,
     ) -> dict[str, Any]:
         """Return the event as plain JSON values, a copy that no later change of the host reaches.
 
         ``payload`` holds every member but the ones of this object's own, ``request`` is the event
         of the elicitation whose result it brings. Once ``wanted`` returns False the event will not
-        be sent, and need not be checked to its end. Raises :class:`InvalidEvent` naming the path of
-        what is wrong.
+        be sent, and need not be checked to its end; ``adapt`` is as for ``plain``. Raises
+        :class:`InvalidEvent` naming the path of what is wrong.
         """
         known = EVENTS.get(event_type) if isinstance(event_type, str) else None
         if known is None:
@@ -89,7 +90,7 @@ class Origin:
         for name in _OWN:
             if name in payload:
                 raise InvalidEvent(f"$.{name}", "a value", "none here: the client fills it in")
-        members = plain(payload, "$", _LEVEL)
+        members = plain(payload, "$", _LEVEL, adapt)
         if event_id is not None:
             members["id"] = plain(event_id, "$.id")
         problem = event_problem(event_type, members, wanted)

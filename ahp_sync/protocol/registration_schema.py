@@ -6,8 +6,7 @@ it is asked for its subscriptions.
 They are written to be explained: each place that can fail has a ``description``, which is the
 "wanted" of the error message, and branches are chosen by ``if`` on ``type`` and ``mode``, so that
 no error ends in "matches none of the alternatives". ``x-quote`` marks the places whose value is
-never a secret and may be shown, ``x-found`` says it where the value is not what is wrong. What
-later versions bring is refused here, in words.
+never a secret and may be shown, ``x-found`` says it where the value is not what is wrong.
 
 Patterns end in ``$(?!\\n)``, since a bare ``$`` also matches before a final newline in Python.
 Nothing relies on ``format``, which is not checked everywhere (F64).
@@ -27,6 +26,7 @@ __all__ = [
     "HEADER_SOURCE",
     "HTTP",
     "MAX_TIMEOUT_MS",
+    "OAUTH",
     "REGISTRATION",
     "STDIO",
     "SUBSCRIPTION_MEMBERS",
@@ -41,7 +41,6 @@ _Schema = dict[str, Any]
 _END = r"$(?!\n)"
 _LABEL = "[A-Za-z][A-Za-z0-9_-]*"
 _QUOTE = {"x-quote": True}
-_LATER = "not supported by this version of ahp_sync yet"
 
 
 def _object(wanted: str, properties: _Schema, required: tuple[str, ...], **more: Any) -> _Schema:
@@ -72,6 +71,8 @@ def _when(name: str, value: str) -> _Schema:
 
 _NO_NUL = r"^[^\u0000]*" + _END
 _NOT_EMPTY = r"^[^\u0000]+" + _END
+# R-AUTH-06: several scopes are sent as one text, with blanks in between.
+_SCOPE = r"^[\x21\x23-\x5b\x5d-\x7e]+" + _END
 _ENV_NAME = "^[A-Za-z_][A-Za-z0-9_]*" + _END
 
 # A binding names where a secret is kept and never holds it (R-REG-04). The names are those that
@@ -84,39 +85,78 @@ _LITERALS = {
     )
 }
 
+_NAME = _text("a non-empty string without NUL", _NOT_EMPTY)
+
+
+def _either(variable: str, reference: str, what: str) -> _Schema:
+    """The two ways of naming where a secret is kept, exactly one of which is used."""
+    return {
+        "if": {"required": [reference]},
+        "then": {
+            "properties": {
+                reference: _text(
+                    "the name by which the host knows the secret, without NUL", _NOT_EMPTY
+                ),
+                variable: _forbidden(f"no {variable} beside {reference}"),
+            }
+        },
+        "else": {
+            "properties": {
+                variable: _text(
+                    f"the name of an environment variable that holds the {what}"
+                    f" (or {reference}, a name that the host resolves)",
+                    _ENV_NAME,
+                )
+            },
+            "required": [variable],
+        },
+    }
+
+
 BEARER = _object(
     "a bearer binding",
+    {"type": _choice("bearer"), "tokenEnv": {}, "tokenRef": {}},
+    ("type",),
+    **_either("tokenEnv", "tokenRef", "token"),
+)
+
+OAUTH = _object(
+    "an OAuth binding",
     {
-        "type": _choice("bearer"),
-        "tokenEnv": _text("the name of an environment variable that holds the token", _ENV_NAME),
-        "tokenRef": _forbidden(f"tokenEnv: tokenRef is {_LATER}"),
+        "type": _choice("oauth"),
+        "resource": _NAME,
+        "issuer": _text("an https URI", f"^(?=https://){URI}{_END}"),
+        "clientId": _NAME,
+        "clientSecretRef": _text(
+            "the name by which the host knows the secret, without NUL", _NOT_EMPTY
+        ),
+        "flow": _choice("client_credentials", "authorization_code_pkce"),
+        "scopes": _list(
+            "a list of scopes",
+            _text("a scope: ASCII without blanks, quotes and backslashes", _SCOPE),
+        ),
     },
-    ("type", "tokenEnv"),
+    ("type", "resource", "issuer", "clientId", "flow"),
 )
 
 _AUTHENTICATION = _object(
     'an object such as {"type": "bearer", "tokenEnv": "GUARD_TOKEN"}, or no such member',
-    {
-        "type": {
-            "description": '"bearer"',
-            "if": {"const": "oauth"},
-            "then": _forbidden(f'"bearer": OAuth is {_LATER}', **_QUOTE),
-            "else": {"enum": ["bearer"], "description": '"bearer"'},
-        },
-    },
+    # Whoever puts a token in the wrong place finds it quoted nowhere.
+    {"type": {"enum": ["bearer", "oauth"], "description": '"bearer" or "oauth"'}},
     ("type",),
     patternProperties=_LITERALS,
-    **{"if": _when("type", "bearer"), "then": BEARER},
+    allOf=[
+        {"if": _when("type", "bearer"), "then": BEARER},
+        {"if": _when("type", "oauth"), "then": OAUTH},
+    ],
 )
 
 HEADER_SOURCE = _object(
     'a string, or an object such as {"valueEnv": "GUARD_KEY"}',
-    {
-        "valueEnv": _text("the name of an environment variable that holds the value", _ENV_NAME),
-        "valueRef": _forbidden(f"valueEnv: valueRef is {_LATER}"),
-    },
-    ("valueEnv",),
+    {"valueEnv": {}, "valueRef": {}},
+    (),
     patternProperties=_LITERALS,
+    **_either("valueEnv", "valueRef", "value"),
 )
 
 _HEADER = {
@@ -130,7 +170,7 @@ _HEADER = {
 
 # Trap T-10: with these a registration could change how a message is framed or carried.
 _FRAMING = (
-    "accept-encoding|connection|content-encoding|content-length|expect|host|keep-alive|"
+    "accept-encoding|ahp-content-sha256|connection|content-encoding|content-length|expect|host|keep-alive|"
     "proxy-.*|te|trailer|transfer-encoding|upgrade"
 )
 
@@ -200,6 +240,36 @@ _LEVEL = _choice("body", "metadata", "omit")
 _BOOLEAN: _Schema = {"type": "boolean", "description": "true or false", **_QUOTE}
 _MANAGED = 'false, as the scope is "managed"'
 
+_TIMEOUT: _Schema = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": MAX_TIMEOUT_MS,
+    **_QUOTE,
+    "description": f"a whole number of milliseconds from 1 to {MAX_TIMEOUT_MS} (24 hours);"
+    " there is no default",
+}
+
+# R-REG-07. Its credentials are its own: none are taken over from the event endpoint (R-UPL-03).
+UPLOAD = _object(
+    "an upload object",
+    {
+        "endpoint": _text(
+            "an https URL, or plain http to this machine",
+            r"^(?=https://|http://(?:localhost|127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\])"
+            rf"(?::[0-9]+)?(?:[/?#]|$)){URI}{_END}",
+        ),
+        "timeoutMs": _TIMEOUT,
+        "maxBytes": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "a whole number of bytes from 0",
+            **_QUOTE,
+        },
+        "auth": _AUTHENTICATION,
+    },
+    ("endpoint", "timeoutMs", "maxBytes"),
+)
+
 _COMMON: _Schema = {
     "mode": _choice("intercept", "observe"),
     "events": _list(
@@ -217,74 +287,11 @@ _COMMON: _Schema = {
     # scope can be enforced is the host's to declare, and is checked against its capabilities.
     "scope": _choice("managed", "project", "user"),
     "disableable": _BOOLEAN,
+    "upload": UPLOAD,
 }
 
-_NO_UPLOAD = _forbidden(f"no upload: uploads are {_LATER}")
-
-_NAME = _text("a non-empty string", _NOT_EMPTY)
-
-# What a backend may ask for; only a host's own registration is held to what is served.
-_UPLOAD_AUTH = _object(
-    "a bearer or OAuth binding",
-    {"type": _choice("bearer", "oauth")},
-    ("type",),
-    allOf=[
-        {
-            "if": _when("type", "bearer"),
-            "then": {
-                "if": {"required": ["tokenEnv"]},
-                "then": {
-                    "properties": {
-                        "tokenEnv": _text("the name of an environment variable", _ENV_NAME),
-                        "tokenRef": _forbidden("no tokenRef beside tokenEnv"),
-                    }
-                },
-                "else": {"properties": {"tokenRef": _NAME}, "required": ["tokenRef"]},
-            },
-        },
-        {
-            "if": _when("type", "oauth"),
-            "then": _object(
-                "an OAuth binding",
-                {
-                    "resource": _NAME,
-                    "issuer": _text("an https URI", f"^(?=https://){URI}{_END}"),
-                    "clientId": _NAME,
-                    "clientSecretRef": _NAME,
-                    "flow": _choice("authorization_code_pkce", "client_credentials"),
-                    "scopes": _NAMES,
-                },
-                ("resource", "issuer", "clientId", "flow"),
-            ),
-        },
-    ],
-)
-
-# R-REG-07. A backend may ask for one, though nobody can grant it yet: the host has to see it.
-UPLOAD = _object(
-    "an upload object",
-    {
-        "endpoint": _text(
-            "an https URL, or plain http to this machine",
-            r"^(?=https://|http://(?:localhost|127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}|\[::1\])"
-            rf"(?::[0-9]+)?(?:[/?#]|$)){URI}{_END}",
-        ),
-        "timeoutMs": {"type": "integer", "minimum": 1, "description": "milliseconds from 1"},
-        "maxBytes": {"type": "integer", "minimum": 0, "description": "a number of bytes from 0"},
-        "auth": _UPLOAD_AUTH,
-    },
-    ("endpoint", "timeoutMs", "maxBytes"),
-)
-
 _INTERCEPT: _Schema = {
-    "timeoutMs": {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": MAX_TIMEOUT_MS,
-        **_QUOTE,
-        "description": f"a whole number of milliseconds from 1 to {MAX_TIMEOUT_MS} (24 hours);"
-        " there is no default",
-    },
+    "timeoutMs": _TIMEOUT,
     "failurePolicy": _choice("fail-open", "fail-closed", more="; there is no default"),
 }
 
@@ -293,37 +300,33 @@ _OBSERVE: _Schema = {
 }
 
 #: The members that a subscription of either mode may have.
-SUBSCRIPTION_MEMBERS = frozenset(_COMMON) | frozenset(_INTERCEPT) | {"upload"}
+SUBSCRIPTION_MEMBERS = frozenset(_COMMON) | frozenset(_INTERCEPT)
 
-
-def _subscription(upload: _Schema) -> _Schema:
-    return _object(
-        "a subscription object",
-        {**_COMMON, "upload": upload},
-        ("mode", "events", "content"),
-        allOf=[
-            {
-                "if": _when("mode", "intercept"),
-                "then": {"properties": _INTERCEPT, "required": list(_INTERCEPT)},
+_SUBSCRIPTION = _object(
+    "a subscription object",
+    _COMMON,
+    ("mode", "events", "content"),
+    allOf=[
+        {
+            "if": _when("mode", "intercept"),
+            "then": {"properties": _INTERCEPT, "required": list(_INTERCEPT)},
+        },
+        {"if": _when("mode", "observe"), "then": {"properties": _OBSERVE}},
+        {
+            "if": _when("scope", "managed"),
+            "then": {
+                "properties": {"disableable": {"const": False, "description": _MANAGED}},
+                "required": ["disableable"],
             },
-            {"if": _when("mode", "observe"), "then": {"properties": _OBSERVE}},
-            {
-                "if": _when("scope", "managed"),
-                "then": {
-                    "properties": {"disableable": {"const": False, "description": _MANAGED}},
-                    "required": ["disableable"],
-                },
-            },
-        ],
-    )
+        },
+    ],
+)
 
 
 CONFIGURATION = _object(
     "a configuration object",
     {
-        "subscriptions": _list(
-            "a list of at least one subscription", _subscription(UPLOAD), least=1
-        ),
+        "subscriptions": _list("a list of at least one subscription", _SUBSCRIPTION, least=1),
     },
     ("subscriptions",),
 )
@@ -340,7 +343,7 @@ BACKEND = _object(
         "authentication": {},
         "subscriptions": _list(
             "a list of at least one subscription, or no such member to have the backend asked",
-            _subscription(_NO_UPLOAD),
+            _SUBSCRIPTION,
             least=1,
         ),
         "contentReceiver": _forbidden("no contentReceiver"),

@@ -13,10 +13,10 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple, Optional
 
-from ahp_sync.protocol.events import EVENTS, Shape
+from ahp_sync.protocol.events import EVENTS, Path, Shape
 
 __all__ = [
     "Problem",
@@ -50,36 +50,24 @@ def event_problem(
     :param wanted: asked now and then, since a long history takes long to check; where it returns
         False the rest is left unchecked.
     """
-    key = f"event:{event_type}"
-    items = event.get("items") if isinstance(event, dict) else None
-    if wanted is None or not isinstance(items, list) or len(items) <= _AT_ONCE:
-        return _problem(key, event)
-    # An item stands for itself, so a long list can be checked piece by piece.
-    for start in range(0, len(items), _AT_ONCE):
-        problem = _problem(key, {**event, "items": items[start : start + _AT_ONCE]})
-        if problem is not None:
-            return problem._replace(path=_moved(problem.path, start))
-        if not wanted():
-            break
-    return None
+    target = EVENTS[event_type].target
+    paths: list[Path] = [("items",)]
+    if target is not None and target.shape in _LISTS and target.path not in paths:
+        paths.append(target.path)
+    return _problem_by_pieces(f"event:{event_type}", event, paths, wanted)
 
 
-# How many items of an event are checked between two looks at the time.
-_AT_ONCE = 64
-_ITEM = re.compile(r"(?<=^\$\.items\[)\d+")
-
-
-def _moved(path: str, start: int) -> str:
-    return _ITEM.sub(lambda match: str(int(match[0]) + start), path)
-
-
-def effect_problem(key: str, effect: Any) -> Optional[Problem]:
+def effect_problem(
+    key: str, effect: Any, wanted: Optional[Callable[[], bool]] = None
+) -> Optional[Problem]:
     """Check an effect; for ``modify`` and ``return`` the key has the form of the value, too.
 
     So ``"deny"``, and ``f"modify.{event.target.shape}"``, ``f"return.{event.returns}"``. Whether
     the target is this event's, and whether any of it was granted, is not for a schema to say.
+
+    :param wanted: as in :func:`event_problem`.
     """
-    return _problem(f"effect:{key}", effect)
+    return _problem_by_pieces(f"effect:{key}", effect, [("value",)], wanted)
 
 
 def state_problem(event_type: str, state: Any) -> Optional[Problem]:
@@ -194,6 +182,102 @@ def _fast_factory() -> Optional[Callable[[dict[str, Any]], Any]]:
     except ImportError:
         return None
     return Draft202012Validator
+
+
+# --- long lists -----------------------------------------------------------------------------------
+
+# How many messages and parts are checked between two looks at the time.
+_AT_ONCE = 64
+_LISTS = (Shape.MESSAGES, Shape.TEXT)
+
+
+class _Piece(NamedTuple):
+    """Some entries of a list; of each its place, and how many of its parts came earlier."""
+
+    entries: list[Any]
+    places: list[tuple[int, int]]
+
+
+def _problem_by_pieces(
+    key: str, value: Any, paths: Iterable[Path], wanted: Optional[Callable[[], bool]]
+) -> Optional[Problem]:
+    """As :func:`_problem`, with the lists of messages or parts at ``paths`` cut into pieces.
+
+    Each message and each part in them stands for itself.
+    """
+    if wanted is None:
+        return _problem(key, value)
+    pieces = {path: list(_pieces(_at(value, path))) for path in paths}
+    pieces = {path: them for path, them in pieces.items() if len(them) > 1}
+    for path, them in pieces.items():
+        value = _put(value, path, them[0].entries)
+    problem = _problem(key, value)
+    if problem is not None:
+        for path, them in pieces.items():
+            problem = _moved(problem, path, them[0])
+        return problem
+    for path, them in pieces.items():
+        for piece in them[1:]:
+            if not wanted():
+                return None
+            problem = _problem(key, _put(value, path, piece.entries))
+            if problem is not None:
+                return _moved(problem, path, piece)
+    return None
+
+
+def _pieces(entries: Any) -> Iterator[_Piece]:
+    piece, weight = _Piece([], []), 0
+    for place, entry in enumerate(entries if isinstance(entries, list) else ()):
+        for start, part in _split(entry):
+            if weight >= _AT_ONCE:
+                yield piece
+                piece, weight = _Piece([], []), 0
+            piece.entries.append(part)
+            piece.places.append((place, start))
+            weight += 1 + _weight(part)
+    yield piece
+
+
+def _weight(entry: Any) -> int:
+    parts = entry.get("parts") if isinstance(entry, dict) else None
+    return len(parts) if isinstance(parts, list) else 0
+
+
+def _split(entry: Any) -> Iterator[tuple[int, Any]]:
+    """Yield an entry, or a message of very many parts once for some of them at a time."""
+    count = _weight(entry)
+    if count <= _AT_ONCE:
+        yield 0, entry
+        return
+    for start in range(0, count, _AT_ONCE):
+        yield start, {**entry, "parts": entry["parts"][start : start + _AT_ONCE]}
+
+
+def _moved(problem: Problem, path: Path, piece: _Piece) -> Problem:
+    """Return a problem with the place that it has in the whole list."""
+    head = re.escape(".".join(("$", *path)))
+    found = re.match(rf"{head}\[(\d+)\](?:\.parts\[(\d+)\])?", problem.path)
+    if found is None:
+        return problem
+    place, start = piece.places[int(found[1])]
+    moved = f"{'.'.join(('$', *path))}[{place}]"
+    if found[2] is not None:
+        moved += f".parts[{start + int(found[2])}]"
+    return problem._replace(path=moved + problem.path[found.end() :])
+
+
+def _at(value: Any, path: Path) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _put(value: Any, path: Path, entries: Any) -> Any:
+    return {**value, path[0]: _put(value[path[0]], path[1:], entries)} if path else entries
+
+
+# --- words ----------------------------------------------------------------------------------------
 
 
 def _listed(value: Any) -> str:

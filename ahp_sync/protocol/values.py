@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Callable, Optional
 
 from ahp_sync.errors import InvalidEvent
 from ahp_sync.protocol.jsonrpc import MAX_DEPTH, MAX_DIGITS
@@ -14,10 +14,13 @@ __all__ = ["plain"]
 _LARGEST = 10**MAX_DIGITS
 
 
-def plain(value: object, path: str, depth: int = 1) -> Any:
+def plain(
+    value: object, path: str, depth: int = 1, adapt: Optional[Callable[[object], Any]] = None
+) -> Any:
     """Return a deep copy of ``value`` made of plain JSON values only; tuples become lists.
 
-    ``depth`` is the level that ``value`` itself will stand on in the message, from 1.
+    ``depth`` is the level that ``value`` itself will stand on in the message, from 1. ``adapt`` may
+    make plain values of objects that are none; it returns None for those that it does not know.
     Raises :class:`InvalidEvent` naming the path for whatever JSON can't carry or a strict reader
     would refuse: other types, keys that are no strings, NaN and infinities, lone surrogates,
     numbers and nesting beyond the bounds of ``jsonrpc`` (R-EVT-04, trap T-06).
@@ -36,11 +39,14 @@ def plain(value: object, path: str, depth: int = 1) -> Any:
         raise InvalidEvent(path, "a deeper value", f"at most {MAX_DEPTH} levels")
     if isinstance(value, Mapping):
         return {
-            _key(key, path): plain(inner, f"{path}.{key}", depth + 1)
+            _key(key, path): plain(inner, f"{path}.{key}", depth + 1, adapt)
             for key, inner in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [plain(inner, f"{path}[{i}]", depth + 1) for i, inner in enumerate(value)]
+        return [plain(inner, f"{path}[{i}]", depth + 1, adapt) for i, inner in enumerate(value)]
+    known = None if adapt is None else adapt(value)
+    if known is not None:
+        return plain(known, path, depth)
     raise InvalidEvent(path, f"a {type(value).__name__}", "a JSON value")
 
 

@@ -30,12 +30,14 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from ahp_sync.budget import LONGEST_WAIT, Budget, BudgetEnded
 from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.transports.base import RESPONSE_CAP
-from ahp_sync.transports.dial import dial
+from ahp_sync.transports.dial import Permit, dial
 
 __all__ = ["Attempt", "DeadlineAdapter"]
 
 # Status line, headers and chunk framing of an answer, beside its body.
 _FRAMING_CAP = 1 << 18
+# How much of a request is gathered before it is sent; a body in pieces goes out piece by piece.
+_HELD = 1 << 16
 
 
 class Attempt(urllib3.Timeout):
@@ -50,6 +52,8 @@ class Attempt(urllib3.Timeout):
         self.complete = False
         #: Whether it went out on a connection that had served before.
         self.reused = False
+        #: Whether the backend ended the connection before the request was sent to its end.
+        self.cut_short = False
         self._connection: Optional[_Connection] = None
         self.pool: Optional[_Pool] = None
         self._key = 0
@@ -88,7 +92,7 @@ class Attempt(urllib3.Timeout):
         connection.attempt = None
         if self.answer is not None:
             self.answer.close()  # one that ends with the connection outlives it otherwise
-        if self.complete and not self.budget.ended:
+        if self.complete and not (self.cut_short or self.budget.ended):
             self.pool.give_back(connection)
         else:
             connection.close()
@@ -143,6 +147,7 @@ class _Connection(HTTPConnection):
     attempt: Optional[Attempt] = None
     _lifeline: Optional[socket.socket] = None
     _held: Optional[list[bytes]] = None
+    _room = 0
 
     def _new_conn(self) -> socket.socket:
         attempt = self._serving()
@@ -155,6 +160,7 @@ class _Connection(HTTPConnection):
             attempt.budget,
             self.socket_options or (),
             pool.family,
+            pool.permit,
         )
         pool.family = sock.family
         try:
@@ -195,14 +201,12 @@ class _Connection(HTTPConnection):
 
     def request(self, *args: Any, **kwargs: Any) -> None:
         # Head and body leave in one segment: fewer wake-ups on both sides.
-        self._held = []
+        self._held, self._room = [], _HELD
         try:
             super().request(*args, **kwargs)
-            data, self._held = b"".join(self._held), None
+            self._flush()
         finally:
             self._held = None
-        self.sock.settimeout(self._serving().left())
-        self.send(data)
 
     def send(self, data: Any) -> None:
         if self._held is None:
@@ -211,6 +215,16 @@ class _Connection(HTTPConnection):
         if self.sock is None:
             self.connect()
         self._held.append(data)
+        self._room -= len(data)
+        if self._room < 0:
+            self._flush()
+
+    def _flush(self) -> None:
+        held, self._held = self._held, None
+        if held:
+            self.sock.settimeout(self._serving().left())
+            self.send(held[0] if len(held) == 1 else b"".join(held))
+        self._held, self._room = [], _HELD
 
     def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]
         attempt = self._serving()
@@ -281,6 +295,8 @@ class _Pool(HTTPConnectionPool):
     QueueCls = _Idle  # type: ignore[assignment]
     #: The address family that answered last: the next connection tries it first (F55).
     family: Optional[int] = None
+    #: Which addresses may be connected to; None for all.
+    permit: Optional[Permit] = None
 
     def urlopen(
         self,
@@ -298,7 +314,12 @@ class _Pool(HTTPConnectionPool):
         attempt.uses(connection, self)
         if self.proxy is not None and self.scheme == "https" and connection.is_closed:
             self._prepare_proxy(connection)
-        connection.request(method, url, body=body, headers=headers)
+        try:
+            connection.request(method, url, body=body, headers=headers)
+        except (BrokenPipeError, ConnectionResetError):
+            if body is None or isinstance(body, bytes):
+                raise
+            attempt.cut_short = True  # its answer may be there already: 413, for instance
         response: urllib3.HTTPResponse = connection.getresponse()
         return response
 
@@ -323,13 +344,22 @@ class DeadlineAdapter(HTTPAdapter):
     :param url: the endpoint; every request goes there.
     :param proxy: the proxy to use, or None.
     :param context: TLS trust and identity, made once.
+    :param permit: says of each address whether a connection may be made to it; a proxy is the
+        host's own and not asked about.
     """
 
-    def __init__(self, url: str, proxy: Optional[str], context: Optional[ssl.SSLContext]) -> None:
+    def __init__(
+        self,
+        url: str,
+        proxy: Optional[str],
+        context: Optional[ssl.SSLContext],
+        permit: Optional[Permit] = None,
+    ) -> None:
         self._url = url
         self._proxy = proxy
         self._context = context
         super().__init__(pool_connections=1)
+        self._pool.permit = permit if proxy is None else None
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the one connection pool there is."""
@@ -347,7 +377,7 @@ class DeadlineAdapter(HTTPAdapter):
                 self._proxy_headers = credentials
         manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
         self.poolmanager = manager
-        self._pool = manager.connection_from_url(self._url)
+        self._pool: Any = manager.connection_from_url(self._url)
         target = PreparedRequest()
         target.url = self._url
         forwarded = self._proxy is not None and self._url.startswith("http:")

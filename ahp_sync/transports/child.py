@@ -21,11 +21,15 @@ __all__ = ["Child", "Launch", "launch_failure"]
 
 @dataclass(frozen=True)
 class Launch:
-    """What to start: arguments (the command first), working directory, whole environment."""
+    """What to start: arguments (the command first), working directory, whole environment.
+
+    ``is_fed``: whether anything will be written to it; otherwise its stdin is ``/dev/null``.
+    """
 
     argv: tuple[str, ...]
     cwd: Optional[str]
     env: Mapping[str, str] = field(repr=False)
+    is_fed: bool = True
 
     @property
     def name(self) -> str:
@@ -61,7 +65,7 @@ class Child:
             our_stderr, their_stderr = _pipe(ours, theirs)
             self._popen = subprocess.Popen(
                 launch.argv,
-                stdin=their_stdin,
+                stdin=their_stdin if launch.is_fed else subprocess.DEVNULL,
                 stdout=their_stdout,
                 stderr=their_stderr,
                 cwd=launch.cwd,
@@ -71,6 +75,8 @@ class Child:
             )
             ours.pop_all()
         self.stdin = WriteEnd(our_stdin)
+        if not launch.is_fed:
+            self.stdin.close()
         self.stdout = our_stdout
         self.stderr = our_stderr
         os.set_blocking(our_stdout, False)

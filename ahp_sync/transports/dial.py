@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import selectors
 import socket
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from ahp_sync.budget import Budget
 from ahp_sync.failure import FailureClass, OperationalFailure
 
-__all__ = ["dial"]
+__all__ = ["Permit", "dial"]
 
 #: Seconds one address is given before the next one is tried beside it (RFC 8305, section 5).
 STAGGER = 0.25
@@ -18,23 +18,40 @@ STAGGER = 0.25
 _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 Address = tuple[Any, Any, int, str, Any]
+#: Says of an address whether it may be connected to.
+Permit = Callable[[str], bool]
 SocketOptions = Sequence[tuple[int, int, Any]]
 
 
 def dial(
-    host: str, port: int, budget: Budget, options: SocketOptions = (), first: Optional[int] = None
+    host: str,
+    port: int,
+    budget: Budget,
+    options: SocketOptions = (),
+    first: Optional[int] = None,
+    permit: Optional[Permit] = None,
 ) -> socket.socket:
     """Return a connected TCP socket.
 
     Every address of the host is tried, a new one each :data:`STAGGER` seconds (sooner on an error
     or where little time is left), beside those already under way, so that a dead first address
     costs a stagger and not the budget (field bug F55). ``first`` is the address family to begin
-    with. Name resolution can't be bounded from in here: a worker that hangs in it is left behind.
+    with; an address that ``permit`` does not allow is not connected to. Name resolution can't be
+    bounded from in here: a worker that hangs in it is left behind.
 
-    Raises ``OperationalFailure`` of class ``connection``, and ``BudgetEnded``.
+    Raises ``OperationalFailure`` of class ``connection``, of class ``authentication`` where no
+    address is permitted, and ``BudgetEnded``.
     """
     addresses = _resolve(host, port)
     budget.check()
+    if permit is not None:
+        addresses = [address for address in addresses if permit(address[4][0])]
+        if not addresses:
+            raise OperationalFailure(
+                FailureClass.AUTHENTICATION,
+                "forbidden_destination",
+                "the host has no address that may be connected to",
+            )
     if first is not None:
         addresses.sort(key=lambda address: address[0] != first)
     return _Race(addresses, budget, options).run()

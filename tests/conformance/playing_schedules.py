@@ -117,7 +117,7 @@ class Schedule:
         factory = TransportFactory(
             registration, injected={}, stdio_processes=1, tls={}, proxies={}, trust_env=False
         )
-        transports, owned = factory.make()
+        transports, owned, _ = factory.make()
         decider = f"com.example.{DECIDER}"
         gate = _Gate(transports[decider], set(self._keys))
         client = open_client(

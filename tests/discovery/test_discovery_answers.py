@@ -22,7 +22,7 @@ from ahp_sync.protocol.configuration import MAX_BYTES, configuration_of
 from ahp_sync.protocol.content import ContentSelection
 from ahp_sync.protocol.events import EVENTS, Mode
 from ahp_sync.protocol.registration_schema import MAX_TIMEOUT_MS
-from ahp_sync.registration import Subscription
+from ahp_sync.registration import BearerBinding, Subscription, UploadRoute
 
 UPLOAD = {"endpoint": "https://uploads.example.com/x", "timeoutMs": 500, "maxBytes": 1024}
 
@@ -370,8 +370,8 @@ def test_the_approver_is_not_asked_about_what_is_not_right() -> None:
     assert asked == []
 
 
-def test_uploads_cant_be_served_yet_even_if_approved() -> None:
-    """The whole answer is left out, since without them it would not be what was advertised."""
+def test_uploads_that_are_approved_of_are_adopted() -> None:
+    """R-DISC-04, R-DISC-05: unchanged; no credential is looked up before its time."""
     seen = []
 
     def authorize(backend_id: str, configuration: Any) -> bool:
@@ -379,12 +379,15 @@ def test_uploads_cant_be_served_yet_even_if_approved() -> None:
         return True
 
     upload = {**UPLOAD, "auth": {"type": "bearer", "tokenEnv": "TOKEN"}}
-    diagnostic = diagnosed(
-        Asked(subscribes(wants(), wants(upload=upload))), authorize_configuration=authorize
-    )
+    backend = Asked(subscribes(wants(), wants(upload=upload)))
+    with open_runtime(backend, authorize_configuration=authorize) as runtime:
+        assert runtime.discover(Budget(GENEROUS))
+        adopted = [one.upload for one in subscribed(runtime)]
     assert seen == [upload]
-    assert diagnostic.reason == "no_applicable_subscriptions"
-    assert diagnostic.detail.startswith("subscriptions[1] asks for uploads")
+    assert adopted == [
+        None,
+        UploadRoute(UPLOAD["endpoint"], 500, 1024, BearerBinding("TOKEN")),
+    ]
 
 
 def test_an_upload_for_what_is_not_raised_here_keeps_nothing_back() -> None:

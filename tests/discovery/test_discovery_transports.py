@@ -41,7 +41,7 @@ def asking(
     factory = TransportFactory(
         registration, injected={}, stdio_processes=1, tls={}, proxies={}, trust_env=False
     )
-    transports, owned = factory.make()
+    transports, owned, _ = factory.make()
     runtime = Runtime(
         registration,
         transports,
@@ -239,7 +239,7 @@ def test_a_process_that_is_left_out_is_ended(
         (diagnostic,) = runtime.configuration_diagnostics
         assert diagnostic.reason == "configuration_unavailable"
         assert diagnostic.detail.startswith(detail)
-        (transport,) = runtime._owned
+        transport, *_ = runtime._owned
         assert eventually(lambda: "0 processes" in repr(transport))
 
 

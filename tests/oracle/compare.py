@@ -64,7 +64,9 @@ def decision_of(verdict: Verdict) -> str:
         return "stop"
     if verdict.permission == "ask":
         return "ask"
-    return "proceed" if verdict.candidate is None else "supplied"
+    if verdict.candidate is None:
+        return "proceed"
+    return "supplied" if verdict.permission == "allow" else "ask"  # R-SET-09
 
 
 def _messages(

@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional
 from oracle.cases import EVENT_ID, GRANTS, Answer, Case, Subscription
 from oracle.compare import mismatches
 from oracle.content import Payload
-from oracle.offers import answerable, list_at
+from oracle.offers import answerable
 from oracle.official import inconsistent
 from oracle.verdicts import Verdict, same
 
@@ -31,12 +31,14 @@ REFUSED = Answer(
 class Turn:
     """The turn of one interceptor: its place in the case, and what both clients made of its answer.
 
-    ``view`` and ``offer`` are what our client sent it, ``views`` all that it has sent by then.
+    ``view`` and ``offer`` are what our client sent it, ``views`` all that it has sent by then;
+    ``earlier`` are the effects that it had accepted.
     """
 
     place: int
     subscription: Subscription
     views: tuple[Payload, ...]
+    earlier: tuple[list[Any], ...]
     offer: Payload
     refused_by_us: bool
     refused_by_them: bool
@@ -83,6 +85,7 @@ def _turns(case: Case, ours: Verdict, theirs: Verdict) -> Iterator[Turn]:
     """Yield the turns of the interceptors that our client called, in order."""
     asked, theirs_asked = iter(ours.asked), [sent.backend for sent in theirs.asked]
     views: tuple[Payload, ...] = ()
+    earlier: tuple[list[Any], ...] = ()
     place = -1
     for backend, subscriptions in case.backends:
         for index, subscription in enumerate(subscriptions):
@@ -97,16 +100,20 @@ def _turns(case: Case, ours: Verdict, theirs: Verdict) -> Iterator[Turn]:
             reached = (backend, index) in theirs.refused or backend in theirs_asked
             if backend in theirs_asked:
                 theirs_asked.remove(backend)
-            yield Turn(
+            turn = Turn(
                 place,
                 subscription,
                 views,
+                earlier,
                 params["capabilities"],
                 (backend, index) in ours.refused,
                 (backend, index) in theirs.refused,
                 reached,
                 case,
             )
+            yield turn
+            if not turn.refused_by_us:
+                earlier = (*earlier, turn.effects)
 
 
 # --- what we refuse and the SDK takes -------------------------------------------------------------
@@ -158,23 +165,49 @@ def _attachments(value: Any) -> Iterator[Payload]:
             yield from _attachments(inner)
 
 
-def _identities(turn: Turn) -> bool:
-    """Return whether an edit gives an id of the event, or one of its own, a second meaning.
+def _relabelled(turn: Turn) -> bool:
+    """Return whether a part that was not shown whole is changed and brings no content of its own."""
+    shown = list(_parts(turn.view))
+    hidden = {part["id"] for part in shown if part["selection"] != "body"}
+    return any(
+        part["selection"] != "body" and part["id"] in hidden and part not in shown
+        for effect in turn.effects
+        if effect.get("operation") == "replace"
+        for part in _parts(effect.get("value"))
+    )
 
-    What an earlier edit took out of the event has been sent all the same, and keeps its meaning.
+
+def _identities(turn: Turn) -> bool:
+    """Return whether an effect gives an id of the event, or one of its own, a second meaning.
+
+    What an earlier edit took out of the event has been sent all the same, and keeps its meaning;
+    so does what an earlier answer injected or returned.
     """
-    if GRANTS[turn.case.event].shape != "messages":
-        return False
-    lists = [list_at(view) for view in turn.views]
-    lists += [effect["value"] for effect in turn.effects if effect["type"] == "modify"]
+    lists = [*turn.views, *turn.earlier, turn.effects]
     meanings: dict[str, set[tuple[str, Optional[str]]]] = {}
-    for entries in lists:
-        for message in entries:
-            meanings.setdefault(message["id"], set()).add((message["role"], None))
-            for part in message["parts"]:
-                owned = (message["role"], message["id"])
-                meanings.setdefault(part["id"], set()).add(owned)
+    for message in (message for one in lists for message in _messages(one)):
+        meanings.setdefault(message["id"], set()).add((message["role"], None))
+        for part in message["parts"]:
+            owned = (message["role"], message["id"])
+            meanings.setdefault(part["id"], set()).add(owned)
     return any(len(found) > 1 for found in meanings.values())
+
+
+def _parts(value: Any) -> Iterator[Payload]:
+    return _objects(value, {"id", "kind", "mediaType", "selection"})
+
+
+def _messages(value: Any) -> Iterator[Payload]:
+    return _objects(value, {"id", "role", "parts"})
+
+
+def _objects(value: Any, names: set[str]) -> Iterator[Payload]:
+    """Yield every object with these members, wherever it is."""
+    if isinstance(value, dict) and names <= value.keys():
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, (dict, list)):
+            yield from _objects(inner, names)
 
 
 # --- what we take and the SDK refuses -------------------------------------------------------------
@@ -298,6 +331,7 @@ RULES: dict[str, Callable[[Situation], Optional[Case]]] = {
     "no-method-in-a-response": _by("ours", _method),
     "hidden-text-is-not-replaced": _by("ours", _hidden_text),
     "attachments-that-were-shown": _by("ours", _strange_reference),
+    "what-is-hidden-is-not-relabelled": _by("ours", _relabelled),
     "an-id-keeps-its-meaning": _by("ours", _identities),
     "messages-can-be-edited": _by("theirs", _message_edit),
     "a-denial-is-a-denial": _by("theirs", _elicitation_denied),

@@ -38,6 +38,19 @@ from oracle.verdicts import Verdict
 
 HIDDEN = {"default": "metadata"}
 OMITTED = {"default": "omit"}
+DESCRIBED = {**{n: IMAGE[n] for n in ("id", "kind", "mediaType")}, "selection": "metadata"}
+INJECTED = {
+    "type": "inject",
+    "target": "context",
+    "operation": "append",
+    "deliverAt": "now",
+    "value": [message(TEXT, role="system")],
+}
+MODEL = {
+    "model": {"id": "m", "provider": "p"},
+    "attempt": {"id": "a", "number": 1},
+    "params": {},
+}
 GAP = {**{name: TEXT[name] for name in TEXT if name != "text"}, "gap": {"reason": "too large"}}
 STRAY = Answer({**NEUTRAL.message, "method": "hooks/intercept"})
 CONTINUED = {"permission": "none", "candidate": None, "flow": "continue"}
@@ -74,18 +87,19 @@ EXAMPLES: dict[str, list[Case]] = {
             turn(IMAGE),
             modify(
                 "prompt",
-                [
-                    message(
-                        {
-                            **{n: IMAGE[n] for n in ("id", "kind", "mediaType")},
-                            "selection": "metadata",
-                        }
-                    )
-                ],
+                [message(DESCRIBED)],
             ),
             content=HIDDEN,
             state=ALLOWED,
             then=ASK_AGAIN,
+        )
+    ],
+    "what-is-hidden-is-not-relabelled": [
+        case(
+            "turn.start",
+            turn(IMAGE),
+            modify("prompt", [message({**DESCRIBED, "category": "files"})]),
+            content=HIDDEN,
         )
     ],
     "attachments-that-were-shown": [
@@ -99,6 +113,13 @@ EXAMPLES: dict[str, list[Case]] = {
     "an-id-keeps-its-meaning": [
         case("turn.start", turn(TEXT), modify("prompt", [message(TEXT, role="system")])),
         case("turn.start", turn(TEXT), modify("prompt", [message(TEXT, id="m1")], "merge")),
+        case("turn.start", turn(TEXT), INJECTED),
+        case(
+            "model.request.before",
+            {**MODEL, "items": [message(TEXT)]},
+            {"type": "return", "value": [message(TEXT, role="assistant")]},
+        ),
+        tool(INJECTED, then=(Subscription(answered({**INJECTED, "value": [message(TEXT)]})),)),
     ],
     "messages-can-be-edited": [
         case(
@@ -259,7 +280,7 @@ def test_what_only_we_take_is_settled() -> None:
         assert _settled("a-denial-is-a-denial", number).decision == "deny"
     assert _settled("a-gap-is-no-failure").messages == ["note"]
     summary = _settled("summary-without-instructions")
-    assert (summary.candidate, summary.decision) == ({"value": [TEXT]}, "supplied")
+    assert (summary.candidate, summary.decision) == ({"value": [TEXT]}, "ask")
 
 
 @pytest.mark.parametrize("name", ["same-answers-change-nothing", "what-is-hidden-stays"])

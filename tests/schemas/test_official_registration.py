@@ -27,7 +27,7 @@ official = pytest.importorskip("schemas.official")
 
 #: What is wanted instead, where a document is refused that the official schema takes.
 REASONS = {
-    "only-what-is-served": "not supported by this version|that holds the (?:token|value)$",
+    "a-scope-that-can-be-sent": "a scope: ASCII without blanks",
     "an-id-of-its-own": "an id of its own for each backend",
     "a-url-that-can-be-sent": "fragment|host|plain http|credentials in auth|port from|ASCII, all",
     "bounded-numbers": r"24 hours|an integer below 2\*\*64",
@@ -106,6 +106,13 @@ STDIO = {"type": "stdio", "command": "x", "lifecycle": "persistent"}
 OBSERVE = {"events": ["*"], "mode": "observe", "content": {"default": "omit"}}
 INTERCEPT = {**OBSERVE, "mode": "intercept", "timeoutMs": 1, "failurePolicy": "fail-open"}
 BEARER = {"type": "bearer", "tokenEnv": "T"}
+OAUTH = {
+    "type": "oauth",
+    "resource": "https://example.com/",
+    "issuer": "https://login.example.com",
+    "clientId": "c",
+    "flow": "client_credentials",
+}
 
 
 def one(transport: Any = HTTP, subscription: Any = OBSERVE, **more: Any) -> dict[str, Any]:
@@ -115,8 +122,7 @@ def one(transport: Any = HTTP, subscription: Any = OBSERVE, **more: Any) -> dict
 
 
 WITNESSES = [
-    ("only-what-is-served", one(authentication={"type": "bearer", "tokenRef": "t"})),
-    ("only-what-is-served", one({**HTTP, "headers": {"X-Key": {"valueRef": "k"}}})),
+    ("a-scope-that-can-be-sent", one(authentication={**OAUTH, "scopes": ["a b"]})),
     ("an-id-of-its-own", {**one(), "hooks": one()["hooks"] * 2}),
     ("a-url-that-can-be-sent", one({**HTTP, "url": "https://example.com/#x"})),
     ("a-url-that-can-be-sent", one({**HTTP, "url": "http://example.com/"})),
