@@ -63,10 +63,10 @@ class Client(Hooks):
     """Asks the registered backends before the harness acts, and tells them afterwards.
 
     Every hook method blocks until the call is settled, at most for its ``budget`` (if given), for
-    each matching interceptor's ``timeoutMs`` and for ``observe_timeout``; the first one also for the
-    5 seconds in which backends without subscriptions are asked for them, unless ``with`` has done
-    that. Operational failures are never raised: they are settled by the subscription's policy and
-    show in the outcome.
+    each matching interceptor's ``timeoutMs`` and for ``observe_timeout``; the first one also for
+    the 5 seconds in which backends without subscriptions are asked for them, unless ``with`` has
+    done that. Operational failures are never raised: they are settled by the subscription's policy
+    and show in the outcome.
 
     :param registration: the path of a ``hooks.json``, a mapping of its shape, or a
         :class:`Registration`. Raises :class:`RegistrationError` with everything wrong in it.

@@ -19,10 +19,7 @@ PIECE = 1 << 18
 
 
 class Snapshot:
-    """``size`` bytes with their ``sha256``. Any number of threads may read them at the same time.
-
-    They are kept as long as anybody refers to the snapshot or reads from it.
-    """
+    """``size`` bytes with their ``sha256``. Any number of threads may read them at once."""
 
     def __init__(self, size: int, sha256: str, data: bytes, spool: Optional[_Spool] = None) -> None:
         self.size = size
@@ -38,7 +35,8 @@ class Snapshot:
     def chunks(self) -> Generator[bytes, None, None]:
         """Yield the bytes from the first to the last, :data:`PIECE` at a time.
 
-        Raises ``OperationalFailure`` of class ``preparation`` where they can't be read any more.
+        Raises ``OperationalFailure`` of class ``preparation`` where they can't be read any more. It
+        keeps a temporary file open until it comes to its end or is closed.
         """
         if self._spool is not None:
             yield from self._spool.pieces(self.size)
@@ -48,22 +46,31 @@ class Snapshot:
             for position in range(0, self.size, PIECE):
                 yield self._data[position : position + PIECE]
 
+    def close(self) -> None:
+        """Give up a temporary file. Who reads it at the moment comes to the end nevertheless."""
+        if self._spool is not None:
+            self._spool.close()
+
     def __repr__(self) -> str:
         return f"<Snapshot of {self.size} bytes>"
 
 
 class _Spool:
-    """A temporary file without a name. It goes when nobody refers to it any more, and not before.
+    """A temporary file without a name, which is not closed under a reader.
 
-    So nobody who reads it is left with a descriptor that has become that of another file.
+    Else a reader could be left with a descriptor that has become that of another file. There is no
+    lock, which a fork could leave taken: who comes, says so before looking whether it is too late,
+    and who ends it, does so before looking who is there.
     """
 
     def __init__(self) -> None:
         import tempfile
 
         self._file: Optional[IO[bytes]] = None
+        self._readers: dict[object, None] = {}
+        self._over = False
         try:
-            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # see __del__
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # see close()
         except OSError:
             raise _no_room() from None
 
@@ -77,22 +84,39 @@ class _Spool:
             raise _no_room() from None
 
     def pieces(self, size: int) -> Generator[bytes, None, None]:
-        assert self._file is not None
-        position = 0
-        while position < size:
-            try:
-                # Not read(), whose position all readers would share, and forked processes too.
-                piece = os.pread(self._file.fileno(), min(PIECE, size - position), position)
-            except OSError:
-                piece = b""
-            if not piece:
-                raise unprepared("spool_lost", "the attachment's bytes can't be read any more")
-            position += len(piece)
-            yield piece
+        me = object()
+        self._readers[me] = None
+        try:
+            if self._over or self._file is None:
+                raise unprepared("source_closed", "the attachment was closed")
+            position = 0
+            while position < size:
+                piece = _piece_at(self._file.fileno(), position, min(PIECE, size - position))
+                position += len(piece)
+                yield piece
+        finally:
+            del self._readers[me]
+            if self._over:
+                self.close()
+
+    def close(self) -> None:
+        self._over = True
+        if self._file is not None and not self._readers:
+            self._file.close()
 
     def __del__(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        self.close()
+
+
+def _piece_at(descriptor: int, position: int, count: int) -> bytes:
+    try:
+        # Not read(), whose position all readers would share, and forked processes too.
+        piece = os.pread(descriptor, count, position)
+    except OSError:
+        piece = b""
+    if not piece:
+        raise unprepared("spool_lost", "the attachment's bytes can't be read any more")
+    return piece
 
 
 def prepare() -> None:
@@ -106,24 +130,46 @@ def spooled(read: Callable[[int], Any], max_bytes: int, limit: Budget) -> Snapsh
     Raises ``OperationalFailure`` of class ``preparation`` where there is more, where it can't be
     read or there is no room for it; and ``BudgetEnded``.
     """
-    digest, size = hashlib.sha256(), 0
-    held: list[bytes] = []
-    spool: Optional[_Spool] = None
-    while True:
-        limit.check()
-        piece = _piece(read)
-        if not piece:
-            return Snapshot(size, digest.hexdigest(), b"".join(held), spool)
-        size += len(piece)
-        if size > max_bytes:
-            too_large(max_bytes)
-        digest.update(piece)
-        held.append(piece)
-        if size > IN_MEMORY:
-            spool = spool or _Spool()
-            for one in held:
-                spool.write(one)
-            held = []
+    gathered = _Gathered()
+    try:
+        while True:
+            limit.check()
+            piece = _piece(read)
+            if not piece:
+                return gathered.snapshot()
+            if gathered.size + len(piece) > max_bytes:
+                too_large(max_bytes)
+            gathered.add(piece)
+    except BaseException:
+        gathered.clear()
+        raise
+
+
+class _Gathered:
+    """What was read so far."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._digest = hashlib.sha256()
+        self._held: list[bytes] = []
+        self._spool: Optional[_Spool] = None
+
+    def add(self, piece: bytes) -> None:
+        self.size += len(piece)
+        self._digest.update(piece)
+        self._held.append(piece)
+        if self.size > IN_MEMORY:
+            self._spool = self._spool or _Spool()
+            for one in self._held:
+                self._spool.write(one)
+            self._held = []
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.size, self._digest.hexdigest(), b"".join(self._held), self._spool)
+
+    def clear(self) -> None:
+        if self._spool is not None:
+            self._spool.close()
 
 
 def _piece(read: Callable[[int], Any]) -> bytes:

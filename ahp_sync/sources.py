@@ -97,11 +97,14 @@ class Source:
     def _kept(self, snapshot: Snapshot, flight: Flight[Snapshot]) -> Snapshot:
         with self._lock:
             if self._closed or self._flights.get(os.getpid()) is not flight:
-                raise _closed()
-            if self._digest not in (None, snapshot.sha256):
-                raise unprepared("source_changed", "the content of the attachment has changed")
-            self._digest, self._snapshot = snapshot.sha256, snapshot
-            return snapshot
+                problem = _closed()
+            elif self._digest not in (None, snapshot.sha256):
+                problem = unprepared("source_changed", "the content of the attachment has changed")
+            else:
+                self._digest, self._snapshot = snapshot.sha256, snapshot
+                return snapshot
+        snapshot.close()
+        raise problem
 
     def _forget(self, flight: Flight[Snapshot]) -> None:
         with self._lock:
@@ -109,12 +112,15 @@ class Source:
                 del self._flights[os.getpid()]
 
     def _drop(self, *, for_good: bool) -> None:
+        given_up = None
         with self._lock:
             flight = self._flights.pop(os.getpid(), None)
             if for_good or self.is_rereadable:
-                self._snapshot = None
+                given_up, self._snapshot = self._snapshot, None
         if flight is not None:
             flight.abandon()
+        if given_up is not None:
+            given_up.close()
 
     def _read(self, limit: Budget) -> Snapshot:
         raise NotImplementedError

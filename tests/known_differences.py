@@ -148,8 +148,8 @@ _LISTED = (
     ),
     Difference(
         "what-is-hidden-is-not-relabelled",
-        "an edit of an attachment that was shown without its body is refused, unless it brings other"
-        " content under the id",
+        "an edit of an attachment that was shown without its body is refused, unless it brings"
+        " other content under the id",
         "what was written of it takes its place, and the host's body is lost",
         "R-CON-06, T-08: a write through a metadata view; R-EFF-02: carried over unchanged",
     ),
@@ -161,8 +161,8 @@ _LISTED = (
     ),
     Difference(
         "an-id-keeps-its-meaning",
-        "an edit, an injected or a returned message that gives an id another role, or a part another"
-        " message, is refused",
+        "an edit, an injected or a returned message that gives an id another role, or a part"
+        " another message, is refused",
         "it is accepted, and the next delivery fails on it",
         "R-EVT-03; T-09: to be checked before acceptance",
     ),

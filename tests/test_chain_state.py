@@ -334,7 +334,7 @@ def test_a_returned_message_keeps_to_the_identities(open_client: Clients) -> Non
 
 
 def test_accepted_identities_are_remembered(open_client: Clients) -> None:
-    """R-EVT-03: by the next interceptor's answer, by the next call, and by the host's own events."""
+    """R-EVT-03: the next interceptor's answer and the host's own events are held to them."""
     first, second = inject(message("i-1", "x")), inject(message("i-1", "x", role="tool"))
     backends = line_up(says(first), says(second))
     client = open_client(*backends, capabilities=WHOLE)

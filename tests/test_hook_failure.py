@@ -141,7 +141,7 @@ def test_it_is_never_told_to_the_backend_that_failed(open_client: Clients) -> No
 
 
 def test_a_failure_of_the_hosts_own_is_not_told_to_who_failed(open_client: Clients) -> None:
-    """R-FAIL-05: ``client.hook_failure`` about a backend does not go to it; to all others it does."""
+    """R-FAIL-05: ``client.hook_failure`` about a backend goes to all others, and not to it."""
     failed, other = watcher("com.example.failed"), watcher()
     client = open_client(failed, other)
     for name in (failed.id, "com.example.of-the-host"):

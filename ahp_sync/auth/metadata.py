@@ -65,11 +65,11 @@ def resource_metadata(
 
 def _resource(document: Mapping[str, Any], identifiers: set[str]) -> Resource:
     identifier, issuers = document.get("resource"), document.get("authorization_servers")
-    if identifier not in identifiers:
+    if not isinstance(identifier, str) or identifier not in identifiers:
         raise refusal("resource_mismatch", "the resource's metadata is of another resource")
     if not isinstance(issuers, list) or not issuers:
         raise refusal("no_authorization_server", "the resource names no authorization server")
-    return Resource(str(identifier), tuple(one for one in issuers if isinstance(one, str)))
+    return Resource(identifier, tuple(one for one in issuers if isinstance(one, str)))
 
 
 def issuer_metadata(issuer: str, web: Web, budget: Budget) -> Issuer:

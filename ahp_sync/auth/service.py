@@ -67,7 +67,8 @@ class AuthService:
         self._executor = DeliveryExecutor(max_workers, name="ahp-sync-auth")
         self._lender = lender
         self._secrets = Secrets(Tokens(tokens, self._executor), lender)
-        self._provider: Optional[OAuthProvider] = None
+        # One at most, made when it is needed, by whichever thread is first.
+        self._provider: dict[str, OAuthProvider] = {}
 
     def credentials(
         self,
@@ -97,22 +98,22 @@ class AuthService:
         proxy: Optional[str],
         upload: bool,
     ) -> OAuthEndpoint:
-        if self._provider is None:
+        provider = self._provider.get("oauth")
+        if provider is None:
             from ahp_sync.auth.provider import OAuthProvider
 
-            self._provider = OAuthProvider(
+            made = OAuthProvider(
                 self._policy,
                 secret=self._secrets.resolve,
                 context=self._context,
                 executor=self._executor,
                 lender=self._lender,
             )
-        return self._provider.endpoint(
-            url, backend=backend, binding=preset, upload=upload, proxy=proxy
-        )
+            provider = self._provider.setdefault("oauth", made)
+        return provider.endpoint(url, backend=backend, binding=preset, upload=upload, proxy=proxy)
 
     def close(self, budget: Budget) -> None:
         """Call off what is being acquired, and join the threads within ``budget``."""
-        if self._provider is not None:
-            self._provider.close()
+        for provider in list(self._provider.values()):
+            provider.close()
         self._executor.shutdown(cancel_futures=True, timeout=budget.remaining())

@@ -39,8 +39,9 @@ class ContextHooks(Dispatcher):
         :param instructions: what the model is told about the summary: a text, or text parts.
         :param tokens_before: how many tokens the context has.
 
-        A supplied summary is ``outcome.result``, a list of text parts. Everything else, and what it
-        returns and raises, is as in :meth:`tool_before`.
+        A supplied summary is ``outcome.result``, a list of text parts, if ``authorize`` or
+        ``approve`` said yes (R-SET-09). Everything else, and what it returns and raises, is as in
+        :meth:`tool_before`.
         """
         told = None
         if instructions is not None:

@@ -41,8 +41,8 @@ class ElicitationHooks(Dispatcher):
         """Ask before an MCP server may ask the user (``user.elicitation.request``).
 
         A backend may deny it, which is a decline, or return the result in the user's place; then
-        it is ``outcome.result``, and nobody's own word (R-ELI-05). The payload is
-        :class:`~ahp_sync.payloads.UserElicitationRequest`.
+        it is ``outcome.result``, if ``authorize`` or ``approve`` said yes (R-SET-09), and nobody's
+        own word (R-ELI-05). The payload is :class:`~ahp_sync.payloads.UserElicitationRequest`.
 
         :param server: the MCP server's id.
         :param params: the complete params of the MCP request, ``_meta`` and all (R-ELI-01); or

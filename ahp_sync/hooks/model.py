@@ -50,8 +50,8 @@ class ModelHooks(Dispatcher):
         :param params: what goes with them, as the host has it; none of its credentials.
 
         The effective messages are ``outcome.event["items"]``, a supplied answer is
-        ``outcome.result``. Everything else, and what it returns and raises, is as in
-        :meth:`tool_before`.
+        ``outcome.result``, if ``authorize`` or ``approve`` said yes (R-SET-09). Everything else,
+        and what it returns and raises, is as in :meth:`tool_before`.
         """
         payload = {
             "model": model,

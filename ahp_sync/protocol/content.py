@@ -3,8 +3,8 @@
 The selection of the subscription and that of each part are combined, the lower one counts
 (R-CON-04). Only schema-owned slots are projected; ``native``, ``extensions``, tool input and the
 state of a task are the host's own (R-CON-05). ``includeNative`` is for the event's own ``native``.
-That of an ``error``, at ``turn.end``, ``model.error`` and ``tool.after``, is a member of the payload
-like its ``message``: it goes to whoever gets the event, here as in the official SDK.
+That of an ``error``, at ``turn.end``, ``model.error`` and ``tool.after``, is a member of the
+payload like its ``message``: it goes to whoever gets the event, here as in the official SDK.
 """
 
 from __future__ import annotations

@@ -15,8 +15,10 @@ import functools
 import http.client
 import io
 import queue
+import re
 import socket
 import ssl
+import struct
 from collections import deque
 from typing import Any, Optional
 
@@ -38,6 +40,7 @@ __all__ = ["Attempt", "DeadlineAdapter"]
 _FRAMING_CAP = 1 << 18
 # How much of a request is gathered before it is sent; a body in pieces goes out piece by piece.
 _HELD = 1 << 16
+_AT_ONCE = struct.pack("ii", 1, 0)
 
 
 class Attempt(urllib3.Timeout):
@@ -52,8 +55,8 @@ class Attempt(urllib3.Timeout):
         self.complete = False
         #: Whether it went out on a connection that had served before.
         self.reused = False
-        #: Whether the backend ended the connection before the request was sent to its end.
-        self.cut_short = False
+        #: Whether the request was sent to its end, and whether it was the backend that ended it.
+        self.sent = self.cut_short = False
         self._connection: Optional[_Connection] = None
         self.pool: Optional[_Pool] = None
         self._key = 0
@@ -95,6 +98,8 @@ class Attempt(urllib3.Timeout):
         if self.complete and not (self.cut_short or self.budget.ended):
             self.pool.give_back(connection)
         else:
+            if not self.sent:
+                connection.discard()
             connection.close()
 
 
@@ -184,6 +189,17 @@ class _Connection(HTTPConnection):
         if lifeline is not None:
             try:
                 lifeline.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it is gone already
+
+    def discard(self) -> None:
+        """Have the close throw away what was not sent yet, and tell the peer.
+
+        Otherwise the system would go on sending it, and keep it for a peer that does not read.
+        """
+        if self.sock is not None:
+            try:
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             except OSError:
                 pass  # it is gone already
 
@@ -316,7 +332,8 @@ class _Pool(HTTPConnectionPool):
             self._prepare_proxy(connection)
         try:
             connection.request(method, url, body=body, headers=headers)
-        except (BrokenPipeError, ConnectionResetError):
+            attempt.sent = True
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
             if body is None or isinstance(body, bytes):
                 raise
             attempt.cut_short = True  # its answer may be there already: 413, for instance
@@ -378,10 +395,8 @@ class DeadlineAdapter(HTTPAdapter):
         manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
         self.poolmanager = manager
         self._pool: Any = manager.connection_from_url(self._url)
-        target = PreparedRequest()
-        target.url = self._url
         forwarded = self._proxy is not None and self._url.startswith("http:")
-        self._target = self._url if forwarded else target.path_url
+        self._target = self._url if forwarded else _path_and_query(self._url)
 
     def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
         """Return the pool of the endpoint."""
@@ -413,3 +428,9 @@ class DeadlineAdapter(HTTPAdapter):
         """Close the idle connections; those in use are closed by whoever uses them."""
         self._pool.close()
         self.poolmanager.clear()
+
+
+def _path_and_query(url: str) -> str:
+    """Return what comes behind the authority, as it is written: a signature may depend on it."""
+    behind = re.sub(r"\A[^:]*://[^/?#]*|#.*", "", url)
+    return behind if behind.startswith("/") else f"/{behind}"

@@ -86,6 +86,8 @@ class TransportFactory:
         self._injected = injected
         self._stdio_processes = stdio_processes
         self._tls = TLSIdentities(registration, tls)
+        if any(one.upload for backend in self._backends for one in backend.subscriptions):
+            import ahp_sync.transports.upload  # noqa: F401  # or a call would, on its own time
         self._proxies = proxies
         self._trust_env = trust_env
         self._proxy_of = {

@@ -86,6 +86,7 @@ def test_one_without_an_end_is_good_until_it_is_refused(clocks: Clocks) -> None:
 def test_the_clock_that_is_ahead_decides(
     clocks: Clocks, wall: float, monotonic: float, expected: Freshness
 ) -> None:
+    """F56: the monotonic one stands still while the machine sleeps."""
     token = AccessToken("t", GRANT, 3600.0)
     clocks.wall, clocks.monotonic = wall, monotonic
     assert token.freshness() is expected

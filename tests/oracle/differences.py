@@ -166,7 +166,7 @@ def _attachments(value: Any) -> Iterator[Payload]:
 
 
 def _relabelled(turn: Turn) -> bool:
-    """Return whether a part that was not shown whole is changed and brings no content of its own."""
+    """Return whether a part that was not shown whole is changed and has no content of its own."""
     shown = list(_parts(turn.view))
     hidden = {part["id"] for part in shown if part["selection"] != "body"}
     return any(
