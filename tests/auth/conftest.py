@@ -10,8 +10,7 @@ from authorization_server import SERVICE, AuthorizationServer
 from certificates import Authority
 from protected_backend import SECRET_REF, ProtectedBackend
 
-from ahp_sync import Client, TLSIdentity
-from ahp_sync.auth.oauth import OAuthPolicy
+from ahp_sync import Client, OAuthPolicy, TLSIdentity
 
 
 @pytest.fixture(scope="module")

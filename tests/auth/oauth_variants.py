@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -56,7 +57,8 @@ def _drip(server: AuthorizationServer) -> Response:
 
 def _close(server: AuthorizationServer) -> Response:
     """The end of the connection, without an answer."""
-    socket.socket.shutdown(request.environ[CONNECTION], socket.SHUT_RDWR)
+    with contextlib.suppress(OSError):  # the client was faster
+        socket.socket.shutdown(request.environ[CONNECTION], socket.SHUT_RDWR)
     return Response(b"")
 
 

@@ -13,8 +13,7 @@ from certificates import Authority
 from protected_backend import SECRET_REF, ProtectedBackend
 from watching import SLACK, descriptors, eventually, timed
 
-from ahp_sync import Client, Outcome, RegistrationError, TLSIdentity
-from ahp_sync.auth.oauth import OAuthClient, OAuthPolicy
+from ahp_sync import Client, OAuthClient, OAuthPolicy, Outcome, RegistrationError, TLSIdentity
 from ahp_sync.testing import (
     AuditLog,
     assert_audit,

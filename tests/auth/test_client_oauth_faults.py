@@ -12,8 +12,7 @@ from certificates import Authority
 from protected_backend import SECRET_REF, ProtectedBackend
 from watching import SLACK, descriptors, eventually, timed
 
-from ahp_sync import Client, Outcome, TLSIdentity
-from ahp_sync.auth.oauth import OAuthClient
+from ahp_sync import Client, OAuthClient, Outcome, TLSIdentity
 from ahp_sync.testing import (
     AuditLog,
     HttpBackend,

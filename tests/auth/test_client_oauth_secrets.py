@@ -11,8 +11,7 @@ import pytest
 from authorization_server import REDIRECT_URI, SERVICE, AuthorizationServer, User
 from protected_backend import SECRET_REF, ProtectedBackend
 
-from ahp_sync import Client
-from ahp_sync.auth.oauth import OAuthClient
+from ahp_sync import Client, OAuthClient
 from ahp_sync.testing import AuditLog, step
 
 Clients = Callable[..., Client]

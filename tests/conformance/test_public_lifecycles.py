@@ -17,7 +17,7 @@ need_data()
 
 CHAINS = {"omitted-part-stays": with_omitted_parts, "state-is-carried": with_carried_state}
 SCHEDULES = {"foreign-line-fails-the-call": with_failing_foreign_lines}
-UPLOADS = "the bytes of attachments are not sent by this version, which carries their metadata"
+UPLOADS = "uploads on their own, apart from an event that shows them, which this client never makes"
 
 
 @every(lifecycles())
