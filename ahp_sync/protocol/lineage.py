@@ -11,6 +11,7 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Callable, NamedTuple, Optional
 
 from ahp_sync.errors import InvalidEvent, Problem
@@ -54,6 +55,9 @@ class _Mention(NamedTuple):
 
 
 _Known = Callable[[str], Optional[_Content]]
+
+# Most events are no more than their type, and many are remembered: they share it.
+_PLAIN: Mapping[str, _Event] = MappingProxyType({name: _Event(name, None) for name in EVENTS})
 
 
 def identity_problem(event: dict[str, Any]) -> Optional[Problem]:
@@ -195,7 +199,7 @@ def _event(event: dict[str, Any]) -> _Event:
     if event["type"] in _TASK:
         task = event["task"]
         return _Event(event["type"], parent, task["id"], task["operation"])
-    return _Event(event["type"], parent)
+    return _PLAIN[event["type"]] if parent is None else _Event(event["type"], parent)
 
 
 def _other_event(known: _Event, this: _Event) -> Optional[Problem]:
