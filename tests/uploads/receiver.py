@@ -527,9 +527,9 @@ class Receiver:
         except (Gone, OSError):
             pass  # SSLError among them: the client is gone, or the step wanted an end
         finally:
+            sock.close()  # before it counts as closed, or its end may not have gone out yet
             with self._changed:
                 self._sockets = [one for one in self._sockets if one is not sock]
-            sock.close()
 
     def _one(self, sock: socket.socket, number: int) -> None:
         buffer = b""
