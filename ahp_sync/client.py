@@ -153,7 +153,7 @@ class Client(Hooks):
         validation.prepare()
         self._capabilities = Capabilities() if capabilities is None else capabilities
         self._registration = Registration.load(registration).for_host(self._capabilities)
-        check_credentials(self._registration, tokens, oauth)
+        check_credentials(self._registration, tokens, oauth, transports or {})
         self._policy = HostPolicy(authorize, approve)
         self._authorize_configuration = authorize_configuration
         self._required = required_backends(require_configuration, self._registration)

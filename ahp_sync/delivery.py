@@ -7,6 +7,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any, Callable, Generic, Mapping, Optional, Sequence, TypeVar, Union
 
+from ahp_sync.auth.credentials import late_credentials
 from ahp_sync.budget import Budget, BudgetEnded
 from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.protocol.effects import admitted_effects
@@ -75,11 +76,7 @@ class Progress:
         It tells of an earlier attempt's failure too, which a retry would hide otherwise.
         """
         if self.doing is not None:
-            return OperationalFailure(
-                FailureClass.AUTHENTICATION,
-                "credentials_late",
-                "the credentials were not there before the deadline",
-            )
+            return late_credentials()
         detail, earlier = "no answer before the deadline", self._failed
         if earlier is None:
             return OperationalFailure(FailureClass.DEADLINE_EXCEEDED, "no_answer", detail)

@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Any, Optional
 
 from ahp_sync.grants import Grant, Modify
-from ahp_sync.protocol.edits import Shown, at
+from ahp_sync.protocol.edits import Shown
 from ahp_sync.protocol.elicitation import answerable
 from ahp_sync.protocol.events import EVENTS, EventType, Shape
 from ahp_sync.protocol.merging import withholds_text
+from ahp_sync.protocol.slots import at
 from ahp_sync.settlement import State
 
 __all__ = ["offered"]

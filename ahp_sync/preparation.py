@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Hashable, Optional
 
+from ahp_sync.auth.credentials import late_credentials
 from ahp_sync.budget import Budget, BudgetEnded
 from ahp_sync.errors import InvalidEvent
 from ahp_sync.failure import FailureClass, OperationalFailure
@@ -102,14 +103,17 @@ class Uploads:
             )
         budget = call.child(route.timeout)
         uploader = self._uploader(subscription.backend, route)
+        receiver, each = (subscription.backend, route), [budget.child() for _ in wanted]
         works = [
-            self._work(uploader, (subscription.backend, route), attachments[ref], budget, call)
-            for ref in wanted
+            self._work(uploader, receiver, attachments[ref], its, call)
+            for ref, its in zip(wanted, each)
         ]
         try:
             refs = self._all(works, budget)
         except BudgetEnded:
             call.check()
+            if any(its.doing is not None for its in each):
+                raise late_credentials() from None
             raise OperationalFailure(
                 FailureClass.DEADLINE_EXCEEDED,
                 "upload_timed_out",
@@ -148,7 +152,7 @@ class Uploads:
     ) -> Callable[[], str]:
         def work() -> str:
             applied = uploader.credentials(budget)
-            key = (receiver, applied.identity)
+            key = (receiver, uploader.identity(applied))
             known = self._known(attachment, key)
             if known is None:
                 snapshot = attachment.snapshot(self._executor, budget, call)

@@ -6,7 +6,8 @@ when it is discovered is checked when it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Optional
 
 from ahp_sync.errors import RegistrationError
@@ -38,17 +39,25 @@ def bindings_of(backend: Backend) -> Iterator[tuple[Path, Binding]]:
 
 
 def check_credentials(
-    registration: Registration, tokens: object, oauth: Optional[OAuthPolicy]
+    registration: Registration,
+    tokens: object,
+    oauth: Optional[OAuthPolicy],
+    injected: Collection[str] = (),
 ) -> None:
     """See that the host has a resolver for each reference, and callbacks where a user is asked.
 
     :param tokens: the client's option of this name; of a mapping the names are checked, too.
+    :param injected: the backends whose transport is the host's own, and their credentials with it.
 
     Raises :class:`RegistrationError` with all that is missing.
     """
     findings = Findings()
     interactive = oauth is not None and oauth.is_interactive
     for position, backend in enumerate(registration.backends):
+        if backend.id in injected:
+            if not any(subscription.upload for subscription in backend.subscriptions):
+                continue
+            backend = replace(backend, authentication=None)
         for place, ref in references_of(backend):
             if not _resolves(tokens, ref):
                 wanted = "one that the client's tokens= resolves"

@@ -71,10 +71,14 @@ class TLSIdentities:
                 raise ValueError(f"tls: the backend {backend.id!r} is not reached over https")
             if isinstance(backend.transport, HttpEndpoint):
                 self._origins[backend.id] = _origin(backend.transport.url)
-                if backend.transport.url.startswith("https:"):
-                    self.for_backend(backend.id)
-        for identity in self._given.values():  # one of them is unusable, or none is
+        # All that are known of are made and checked now: a call has no time for it.
+        for identity in self._given.values():
             self._context(identity)
+        for backend in registration.backends:
+            for url in _endpoints(backend):
+                self.for_upload(url, backend.id)
+            for url in _issuers(backend):
+                self.for_authorization(url, backend.id)
 
     def for_backend(self, backend: str) -> Optional[ssl.SSLContext]:
         """Return the context for a backend's own URL; None for plain HTTP."""
@@ -102,20 +106,24 @@ class TLSIdentities:
 
 def urls_of(backend: Backend) -> Iterator[str]:
     """Yield all URLs that a registered backend makes the client ask."""
+    yield from _endpoints(backend)
+    yield from _issuers(backend)
+
+
+def _endpoints(backend: Backend) -> Iterator[str]:
     if isinstance(backend.transport, HttpEndpoint):
         yield backend.transport.url
-    for binding in (backend.authentication, *_upload_bindings(backend)):
-        if isinstance(binding, OAuthBinding):
-            yield binding.issuer
     for subscription in backend.subscriptions:
         if subscription.upload is not None:
             yield subscription.upload.endpoint
 
 
-def _upload_bindings(backend: Backend) -> Iterator[object]:
-    for subscription in backend.subscriptions:
-        if subscription.upload is not None:
-            yield subscription.upload.auth
+def _issuers(backend: Backend) -> Iterator[str]:
+    uploads = (subscription.upload for subscription in backend.subscriptions)
+    bindings = [upload.auth for upload in uploads if upload is not None]
+    for binding in (backend.authentication, *bindings):
+        if isinstance(binding, OAuthBinding):
+            yield binding.issuer
 
 
 def _origin(url: str) -> str:

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
-__all__ = ["Challenge", "bearer_challenge"]
+__all__ = ["BEARER_TOKEN", "Challenge", "bearer_challenge"]
+
+#: What a bearer token may be: the token68 form of RFC 7235 (R-AUTH-01).
+BEARER_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*\Z")
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PARAMETER = re.compile(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Hashable, Mapping, Optional
 
-from ahp_sync.auth.challenge import bearer_challenge
+from ahp_sync.auth.challenge import BEARER_TOKEN, bearer_challenge
 from ahp_sync.budget import Budget
 from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.registration import BearerBinding
@@ -18,27 +18,20 @@ if TYPE_CHECKING:
     from ahp_sync.auth.service import Secrets
     from ahp_sync.registration import Header
 
-__all__ = ["ACQUIRING", "Applied", "Credentials"]
+__all__ = ["ACQUIRING", "Applied", "Credentials", "late_credentials"]
 
 #: What a budget's work is at meanwhile; see :attr:`Budget.doing`.
 ACQUIRING = "acquiring credentials"
 
-# The token68 form of RFC 7235, which is what R-AUTH-01 asks of a bearer token.
-_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*\Z")
 _UNSAFE = re.compile(r"[\r\n\0]")
 
 
 @dataclass(frozen=True)
 class Applied:
-    """The headers of one request, and what in them must not come back in any text.
-
-    ``identity`` is the same for two requests that the receiver takes for one principal's; nobody
-    can tell a secret from it.
-    """
+    """The headers of one request, and what in them must not come back in any text."""
 
     headers: dict[str, str] = field(repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    identity: Hashable = None
     access: Optional[AccessToken] = field(default=None, repr=False)
     bearer: Optional[str] = field(default=None, repr=False)
 
@@ -113,6 +106,18 @@ class Credentials:
         budget.doing = None
         return fresh
 
+    def identity(self, applied: Applied) -> Hashable:
+        """Return what is the same for two requests that a receiver takes for one principal's.
+
+        Nobody can tell a secret from it.
+        """
+        if not applied.secrets:
+            return None
+        # An OAuth token changes all the time, and stands for the same client nevertheless.
+        access = applied.access
+        told = applied.secrets if access is None else (access.identity, *applied.secrets[1:])
+        return self._secrets.fingerprint(told)
+
     def rejected(self, applied: Applied, challenges: Sequence[str]) -> None:
         """Take note of a 401 to what is not sent again: the next delivery gets another token."""
         if self._oauth is not None:
@@ -135,10 +140,7 @@ class Credentials:
             secrets.append(value)
             result.pop(names.get(lower, header.name), None)
             result[header.name] = value
-        # An OAuth token changes all the time, and stands for the same client nevertheless.
-        told = [access.identity if access is not None else bearer, *secrets[token is not None :]]
-        identity = self._secrets.fingerprint(told) if secrets else None
-        return Applied(result, tuple(secrets), identity, access, bearer)
+        return Applied(result, tuple(secrets), access, bearer)
 
     def _token(self, binding: BearerBinding, budget: Budget) -> str:
         if binding.token_env is not None:
@@ -146,7 +148,7 @@ class Credentials:
         else:
             where = binding.token_ref or ""
             token = self._secrets.resolve(where, budget)
-        if not _TOKEN.match(token):
+        if not BEARER_TOKEN.match(token):
             raise _unusable("bearer token", where)
         return token
 
@@ -160,6 +162,15 @@ class Credentials:
             value = self._secrets.resolve(where, budget)
         _check_header(value, header.name, where)
         return value
+
+
+def late_credentials() -> OperationalFailure:
+    """Return the failure of a delivery whose time ended while its credentials were awaited."""
+    return OperationalFailure(
+        FailureClass.AUTHENTICATION,
+        "credentials_late",
+        "the credentials were not there before the deadline",
+    )
 
 
 def _bearing(applied: Applied, token: str, access: Optional[AccessToken]) -> Applied:

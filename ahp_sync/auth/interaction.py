@@ -13,7 +13,6 @@ from ahp_sync.auth.metadata import Issuer
 from ahp_sync.auth.oauth import OAuthPolicy
 from ahp_sync.auth.web import refusal
 from ahp_sync.budget import Budget
-from ahp_sync.failure import OperationalFailure
 
 __all__ = ["Authorization", "authorize"]
 
@@ -70,8 +69,6 @@ def authorize(issuer: Issuer, grant: Grant, policy: OAuthPolicy, budget: Budget)
 def _asked(callback: Callable[[], Any], name: str) -> Any:
     try:
         return callback()
-    except OperationalFailure:
-        raise
     except BaseException as error:  # SystemExit too; its text may hold what a log must not
         kind = type(error).__name__
         _log.warning("%s failed: %s", name, kind)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import time
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any, Optional
 
 from ahp_sync.auth.access import AccessToken, Grant
+from ahp_sync.auth.challenge import BEARER_TOKEN
 from ahp_sync.auth.metadata import Issuer
 from ahp_sync.auth.web import UNSENT, Web, refusal
 from ahp_sync.budget import Budget
@@ -23,8 +23,6 @@ from ahp_sync.failure import OperationalFailure
 
 __all__ = ["InvalidGrant", "RefreshToken", "TokenAnswer", "TokenEndpoint", "prepare"]
 
-# The token68 form of RFC 7235, which is what R-AUTH-01 asks of a bearer token.
-_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*\Z")
 
 _DISTANT = 1e11  # a time that no token sees, in seconds since 1970
 
@@ -156,7 +154,7 @@ class TokenEndpoint:
         value, kind = token.get("access_token"), token.get("token_type")
         if not isinstance(kind, str) or kind.lower() != "bearer":
             raise refusal("bad_token", "the token is no bearer token")
-        if not isinstance(value, str) or not _TOKEN.match(value):
+        if not isinstance(value, str) or not BEARER_TOKEN.match(value):
             raise refusal("bad_token", "the token has a form that can't be sent")
         self._check_scopes(answer)
         lifetime = _seconds(answer.get("expires_in"))

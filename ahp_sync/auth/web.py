@@ -16,18 +16,12 @@ from ahp_sync.budget import Budget
 from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.protocol.jsonrpc import parse_object
 from ahp_sync.transports.adapter import Attempt, DeadlineAdapter
-from ahp_sync.transports.requesting import body_of, exchange, rest_of
+from ahp_sync.transports.requesting import COMMON_HEADERS, body_of, exchange, rest_of
 
 __all__ = ["UNSENT", "Web", "refusal"]
 
 #: The largest document of metadata, or token response, that is read, in bytes.
 CAP = 1 << 16
-
-_HEADERS = {
-    "Accept": "application/json",
-    "Accept-Encoding": "identity",
-    "User-Agent": "ahp-sync",
-}
 
 #: The codes of failures before which nothing can have been sent.
 UNSENT = frozenset({"forbidden_destination", "authorization_server_unreachable"})
@@ -97,7 +91,9 @@ class Web:
             url, self._proxy, self._context(url), permit=self._destinations.permits
         )
         try:
-            return exchange(adapter, method, url, {**_HEADERS, **headers}, body, budget, _read)
+            return exchange(
+                adapter, method, url, {**COMMON_HEADERS, **headers}, body, budget, _read
+            )
         except OperationalFailure as failure:
             raise _translated(failure) from None
         finally:

@@ -8,8 +8,8 @@ from typing import Any, Iterator, Optional, Sequence
 from ahp_sync import AuditKind, AuditRecord, Outcome, Registration
 from ahp_sync.cli.console import count, safe
 from ahp_sync.cli.recording import Attempt, Delivery
-from ahp_sync.protocol.edits import at
 from ahp_sync.protocol.events import EVENTS
+from ahp_sync.protocol.slots import at
 from ahp_sync.registration import Backend, HttpEndpoint
 
 __all__ = ["lines", "report"]

@@ -14,10 +14,10 @@ from typing import Any, Callable, NamedTuple, Optional
 from ahp_sync.protocol import elicitation
 from ahp_sync.protocol.effects import asking, refused
 from ahp_sync.protocol.equality import json_equal
-from ahp_sync.protocol.events import EVENTS, Path, Shape, Target
+from ahp_sync.protocol.events import EVENTS, Shape, Target
 from ahp_sync.protocol.lineage import identity_problem
 from ahp_sync.protocol.merging import merged, references_in, unknown_reference
-from ahp_sync.protocol.slots import Place
+from ahp_sync.protocol.slots import Place, at, put
 from ahp_sync.protocol.validation import event_problem
 
 __all__ = ["Edit", "Shown", "Supplied", "edited", "messages_in", "supplied"]
@@ -133,19 +133,6 @@ def messages_in(effects: Effects, event_type: str) -> Iterator[tuple[Place, dict
                 yield ("effects", position, "value", index), message
 
 
-def at(event: Mapping[str, Any], path: Path) -> Any:
-    """Return what is at ``path`` in the event, None where nothing is."""
-    value: Any = event
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
-def _put(event: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
-    head, rest = path[0], path[1:]
-    return {**event, head: _put(event[head], rest, value) if rest else value}
-
-
 def _apply(
     effect: dict[str, Any],
     target: Target,
@@ -165,8 +152,8 @@ def _apply(
         else:
             _check_references(value, shown)
         seen, written = merged(operation, value, old, at(event, path))
-    new = _put(event, path, written)
-    return (new, new) if view is event else (_put(view, path, seen), new)
+    new = put(event, path, written)
+    return (new, new) if view is event else (put(view, path, seen), new)
 
 
 def _answers(

@@ -24,7 +24,8 @@ __all__ = ["Lineage", "Messages", "identity_problem"]
 #: Messages and where they stand.
 Messages = Iterable[tuple[Place, dict[str, Any]]]
 
-_Key = tuple[str, str]
+# One text for two: many are remembered, and a source, being a URI, has no blank in it.
+_Key = str
 
 _BEFORE, _AFTER = _TASK = ("task.change.before", "task.change.after")
 _OWN_ID = "an id that no other part has"
@@ -115,14 +116,14 @@ class Lineage:
         self, event: dict[str, Any], beside: Messages = (), *, record: bool
     ) -> Optional[Problem]:
         source = event["source"]
-        key, this = (source, event["id"]), _event(event)
+        key, this = _key(source, event["id"]), _event(event)
         mentions = _mentions(event, beside)
         staged: dict[str, _Content] = {}
         with self._lock:
             problem = self._event_problem(key, this)
             if problem is None and mentions:
                 problem = _content_problem(
-                    mentions, lambda name: self._content.get((source, name)), staged
+                    mentions, lambda name: self._content.get(_key(source, name)), staged
                 )
             if problem is None and record:
                 self._remember_event(key, this)
@@ -179,7 +180,7 @@ class Lineage:
 
     def _remember_content(self, source: str, staged: Mapping[str, _Content]) -> None:
         for name, content in staged.items():
-            key = (source, name)
+            key = _key(source, name)
             self._content[key] = content
             self._content.move_to_end(key)
         while len(self._content) > self._limit:
@@ -194,8 +195,14 @@ def _raise(problem: Optional[Problem]) -> None:
 # --- events ---------------------------------------------------------------------------------------
 
 
+def _key(source: str, name: str) -> _Key:
+    return f"{source} {name}"
+
+
 def _event(event: dict[str, Any]) -> _Event:
-    parent = (event["source"], event["parentEventId"]) if "parentEventId" in event else None
+    parent = None
+    if "parentEventId" in event:
+        parent = _key(event["source"], event["parentEventId"])
     if event["type"] in _TASK:
         task = event["task"]
         return _Event(event["type"], parent, task["id"], task["operation"])

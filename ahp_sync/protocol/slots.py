@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Callable, Union
 
 from ahp_sync.protocol.events import EVENTS, Path
 
-__all__ = ["Place", "find", "part_paths", "parts_of", "replaced"]
+__all__ = ["Place", "at", "find", "part_paths", "parts_of", "put", "replaced"]
 
 #: Where one value is: member names and list positions from the root.
 Place = tuple[Union[str, int], ...]
@@ -25,6 +25,18 @@ def part_paths(event_type: str) -> tuple[Path, ...]:
 def parts_of(event: dict[str, Any]) -> list[dict[str, Any]]:
     """Return all parts of an event, such as those that a receiver's view shows."""
     return [part for path in part_paths(event["type"]) for _, part in find(event, path)]
+
+
+def at(value: Any, path: Path) -> Any:
+    """Return what is at ``path``, which goes through objects only; None where nothing is."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def put(value: Any, path: Path, new: Any) -> Any:
+    """Return ``value`` with ``new`` at ``path``, which is there; nothing is changed in place."""
+    return {**value, path[0]: put(value[path[0]], path[1:], new)} if path else new
 
 
 def find(value: Any, path: Path, place: Place = ()) -> Iterator[tuple[Place, Any]]:

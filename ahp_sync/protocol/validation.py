@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple, Optional
 
 from ahp_sync.protocol.events import EVENTS, Path, Shape
+from ahp_sync.protocol.slots import at, put
 
 __all__ = [
     "Problem",
@@ -207,10 +208,10 @@ def _problem_by_pieces(
     """
     if wanted is None:
         return _problem(key, value)
-    pieces = {path: list(_pieces(_at(value, path))) for path in paths}
+    pieces = {path: list(_pieces(at(value, path))) for path in paths}
     pieces = {path: them for path, them in pieces.items() if len(them) > 1}
     for path, them in pieces.items():
-        value = _put(value, path, them[0].entries)
+        value = put(value, path, them[0].entries)
     problem = _problem(key, value)
     if problem is not None:
         for path, them in pieces.items():
@@ -220,7 +221,7 @@ def _problem_by_pieces(
         for piece in them[1:]:
             if not wanted():
                 return None
-            problem = _problem(key, _put(value, path, piece.entries))
+            problem = _problem(key, put(value, path, piece.entries))
             if problem is not None:
                 return _moved(problem, path, piece)
     return None
@@ -265,16 +266,6 @@ def _moved(problem: Problem, path: Path, piece: _Piece) -> Problem:
     if found[2] is not None:
         moved += f".parts[{start + int(found[2])}]"
     return problem._replace(path=moved + problem.path[found.end() :])
-
-
-def _at(value: Any, path: Path) -> Any:
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
-def _put(value: Any, path: Path, entries: Any) -> Any:
-    return {**value, path[0]: _put(value[path[0]], path[1:], entries)} if path else entries
 
 
 # --- words ----------------------------------------------------------------------------------------

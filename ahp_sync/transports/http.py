@@ -19,6 +19,7 @@ from ahp_sync.redaction import redacted
 from ahp_sync.transports.adapter import Attempt, DeadlineAdapter
 from ahp_sync.transports.base import RESPONSE_CAP, Message, Reply
 from ahp_sync.transports.requesting import (
+    COMMON_HEADERS,
     body_of,
     encoding_problem,
     exchange,
@@ -32,9 +33,7 @@ _RETRYABLE_STATUS = frozenset({429, 502, 503, 504})
 _JSON_TYPE = re.compile(r"\s*application/(?:[^;,\s]+\+)?json\s*(?:;|\Z)", re.IGNORECASE)
 _DEFAULT_HEADERS = {
     "Content-Type": "application/json",
-    "Accept": "application/json",
-    "Accept-Encoding": "identity",
-    "User-Agent": "ahp-sync",
+    **COMMON_HEADERS,
 }
 _BARE = Applied(_DEFAULT_HEADERS)
 

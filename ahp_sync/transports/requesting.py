@@ -15,11 +15,26 @@ from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.transports.adapter import Attempt, DeadlineAdapter
 from ahp_sync.transports.faults import BAD_HTTP, TRUNCATED, translated
 
-__all__ = ["Body", "body_of", "encoding_problem", "exchange", "query_values", "rest_of"]
+__all__ = [
+    "COMMON_HEADERS",
+    "Body",
+    "body_of",
+    "encoding_problem",
+    "exchange",
+    "query_values",
+    "rest_of",
+]
 
 T = TypeVar("T")
 
 Body = Union[bytes, Iterable[bytes], None]
+
+#: What every request of ours says, whoever it goes to. It is not changed.
+COMMON_HEADERS = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": "ahp-sync",
+}
 
 _PIECE = 1 << 16
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import ssl
 from contextlib import closing
-from typing import Any, Mapping, Optional
+from typing import Any, Hashable, Mapping, Optional
 
 import requests
 
@@ -15,7 +15,7 @@ from ahp_sync.failure import FailureClass, OperationalFailure
 from ahp_sync.protocol.jsonrpc import parse_object, sample
 from ahp_sync.redaction import redacted
 from ahp_sync.transports.adapter import Attempt, DeadlineAdapter
-from ahp_sync.transports.requesting import body_of, exchange, query_values, rest_of
+from ahp_sync.transports.requesting import COMMON_HEADERS, body_of, exchange, query_values, rest_of
 from ahp_sync.uploads import Snapshot
 
 __all__ = ["Uploader"]
@@ -24,9 +24,7 @@ _RECEIPT_CAP = 1 << 16
 _DIGEST = re.compile("[a-f0-9]{64}")
 _DEFAULTS = {
     "Content-Type": "application/octet-stream",
-    "Accept": "application/json",
-    "Accept-Encoding": "identity",
-    "User-Agent": "ahp-sync",
+    **COMMON_HEADERS,
 }
 
 
@@ -58,6 +56,10 @@ class Uploader:
     def credentials(self, budget: Budget) -> Applied:
         """Return the headers of an upload. Raises as :meth:`Credentials.apply` does."""
         return self._credentials.apply(_DEFAULTS, budget)
+
+    def identity(self, applied: Applied) -> Hashable:
+        """Return whose an upload with these headers is; see :meth:`Credentials.identity`."""
+        return self._credentials.identity(applied)
 
     def upload(self, snapshot: Snapshot, applied: Applied, budget: Budget) -> str:
         """Send the bytes once and return the receiver's reference for them.

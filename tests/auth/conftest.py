@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -9,6 +10,7 @@ import pytest
 from authorization_server import SERVICE, AuthorizationServer
 from certificates import Authority
 from protected_backend import SECRET_REF, ProtectedBackend
+from watching import descriptors, eventually
 
 from ahp_sync import Client, OAuthPolicy, TLSIdentity
 
@@ -16,6 +18,18 @@ from ahp_sync import Client, OAuthPolicy, TLSIdentity
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("tls") / "ca")
+
+
+@pytest.fixture
+def nothing_is_left() -> Iterator[None]:
+    """See that no descriptor and no thread outlives what a test has opened.
+
+    A module asks for it in ``pytestmark``, so that it is set up first and looks last.
+    """
+    before, threads = descriptors(), set(threading.enumerate())
+    yield
+    assert eventually(lambda: descriptors() <= before), descriptors() - before
+    assert eventually(lambda: set(threading.enumerate()) <= threads)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -21,7 +20,7 @@ import requests
 from authorization_server import APP, REDIRECT_URI, SERVICE, AuthorizationServer, User
 from certificates import Authority
 from protected_backend import ProtectedBackend
-from watching import GENEROUS, SLACK, descriptors, eventually, timed
+from watching import GENEROUS, SLACK, eventually, timed
 
 from ahp_sync.testing import step
 
@@ -30,13 +29,7 @@ VERIFIER = "v" * 43
 CALL = {"jsonrpc": "2.0", "id": "1", "method": "hooks/intercept", "params": {}}
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    """See that no descriptor and no thread outlives its server."""
-    before, threads = descriptors(), set(threading.enumerate())
-    yield
-    assert eventually(lambda: descriptors() <= before), descriptors() - before
-    assert eventually(lambda: set(threading.enumerate()) <= threads)
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 def http(server: AuthorizationServer, method: str, url: str, **more: Any) -> requests.Response:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
 import pytest
 from authorization_server import APP, REDIRECT_URI, SERVICE, AuthorizationServer, User
 from certificates import Authority
 from protected_backend import SECRET_REF, ProtectedBackend
-from watching import SLACK, descriptors, eventually, timed
+from watching import SLACK, eventually, timed
 
 from ahp_sync import Client, OAuthClient, OAuthPolicy, Outcome, RegistrationError, TLSIdentity
 from ahp_sync.testing import (
@@ -28,13 +27,7 @@ from ahp_sync.testing import (
 Clients = Callable[..., Client]
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    """See that no descriptor and no thread outlives its client."""
-    before, threads = descriptors(), set(threading.enumerate())
-    yield
-    assert eventually(lambda: descriptors() <= before), descriptors() - before
-    assert eventually(lambda: set(threading.enumerate()) <= threads)
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 def ask(client: Client, **more: Any) -> Outcome:

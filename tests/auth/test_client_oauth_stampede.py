@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable
 
 import pytest
 from authorization_server import REDIRECT_URI, AuthorizationServer, User
 from protected_backend import ProtectedBackend
-from watching import GENEROUS, SLACK, descriptors, eventually, timed, workers_are_free
+from watching import GENEROUS, SLACK, eventually, timed, workers_are_free
 
 from ahp_sync import Budget, Client, Outcome
 from ahp_sync.testing import assert_denied, assert_expired, assert_interrupted
@@ -20,12 +20,7 @@ Clients = Callable[..., Client]
 MANY = 50
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    before, threads = descriptors(), set(threading.enumerate())
-    yield
-    assert eventually(lambda: descriptors() <= before), descriptors() - before
-    assert eventually(lambda: set(threading.enumerate()) <= threads)
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 def ask(client: Client, **more: Any) -> Outcome:

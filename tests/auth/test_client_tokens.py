@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from inprocess import Backend
 from watching import GENEROUS, SLACK, eventually, timed, workers_are_free
 
-from ahp_sync import GENERIC_REASON, Client, Outcome
+from ahp_sync import GENERIC_REASON, Client, Harness, Outcome, RegistrationError
 from ahp_sync.auth.keepers import TokenCommand, TokenFile
 from ahp_sync.auth.resolvers import MAX_STUCK
 from ahp_sync.testing import (
@@ -66,6 +67,19 @@ def hanging() -> Iterator[Hanging]:
     hanging = Hanging()
     yield hanging
     hanging.let_go()
+
+
+def test_a_transport_of_the_hosts_own_has_credentials_of_its_own() -> None:
+    """Nothing that only a transport of ours would need is asked for at construction."""
+    backend = Backend()
+    binding = {"type": "bearer", "tokenRef": "x"}
+    transport = {"type": "http", "url": "https://guard.example.com/"}
+    document = hooks({**backend.entry(), "transport": transport, "authentication": binding})
+    options: dict[str, Any] = {"source": "urn:example:tests", "harness": Harness("tests", "1")}
+    with pytest.raises(RegistrationError, match="a reference to nothing"):
+        Client(document, **options)
+    with Client(document, transports={backend.id: backend}, **options) as client:
+        assert ask(client).may_execute
 
 
 def test_each_delivery_carries_what_its_resolver_says_then(

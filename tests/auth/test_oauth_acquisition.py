@@ -16,23 +16,18 @@ import pytest
 from acquiring import RESOURCE_URL, Side, refused, value_of
 from authorization_server import APP, REDIRECT_URI, SERVICE, AuthorizationServer, User
 from certificates import Authority
-from watching import SLACK, descriptors, eventually, timed
+from watching import SLACK, timed
 
 from ahp_sync import Budget
 from ahp_sync.auth.challenge import Challenge
 from ahp_sync.auth.provider import OAuthEndpoint
 from ahp_sync.budget import BudgetEnded
-from ahp_sync.failure import OperationalFailure
+from ahp_sync.failure import FailureClass, OperationalFailure
 
 Sides = Callable[..., Side]
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    before, threads = descriptors(), set(threading.enumerate())
-    yield
-    assert eventually(lambda: descriptors() <= before), descriptors() - before
-    assert eventually(lambda: set(threading.enumerate()) <= threads)
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 @pytest.fixture
@@ -407,7 +402,15 @@ def test_only_the_redirect_uri_is_taken(
     assert server.token_requests == []
 
 
-@pytest.mark.parametrize("error", [ValueError("secret"), SystemExit(3), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("secret"),
+        SystemExit(3),
+        KeyboardInterrupt(),
+        OperationalFailure(FailureClass.CONNECTION, "secret", "of a hook that it called"),
+    ],
+)
 @pytest.mark.parametrize("name", ["open_url", "receive_code"])
 def test_what_callbacks_raise_stays_inside(
     sides: Sides, server: AuthorizationServer, name: str, error: BaseException

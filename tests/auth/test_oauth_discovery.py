@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -11,7 +10,6 @@ from acquiring import Side, at_once, refused, value_of
 from authorization_server import APP, SERVICE, AuthorizationServer
 from certificates import Authority
 from protected_backend import SECRET_REF, ProtectedBackend
-from watching import descriptors, eventually
 
 from ahp_sync import Budget
 from ahp_sync.auth.challenge import Challenge
@@ -23,12 +21,7 @@ from ahp_sync.testing import step
 Discover = Callable[..., OAuthEndpoint]
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    before, threads = descriptors(), set(threading.enumerate())
-    yield
-    assert eventually(lambda: descriptors() <= before), descriptors() - before
-    assert eventually(lambda: set(threading.enumerate()) <= threads)
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from acquiring import Side, at_once, refused, value_of
 from authorization_server import AuthorizationServer
 from certificates import Authority
-from watching import GENEROUS, SLACK, descriptors, eventually, timed
+from watching import GENEROUS, SLACK, eventually, timed
 
 from ahp_sync import Budget
 from ahp_sync.auth.challenge import Challenge
@@ -25,12 +25,7 @@ from ahp_sync.workers import DeliveryExecutor
 MANY = 50
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    before, threads = descriptors(), set(threading.enumerate())
-    yield
-    assert eventually(lambda: descriptors() <= before), descriptors() - before
-    assert eventually(lambda: set(threading.enumerate()) <= threads)
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 @pytest.fixture

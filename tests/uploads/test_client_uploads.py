@@ -275,6 +275,29 @@ def test_an_upload_costs_its_own_time_and_no_more(
     assert backend.requests == []
 
 
+def test_credentials_that_hang_are_a_failure_of_theirs(
+    ahp_http_backend: Backends, ahp_client: Clients, receivers: Callable[..., Receiver]
+) -> None:
+    """They take the upload's time, and nothing is sent; the class says whose fault it was."""
+    backend, receiver, released = ahp_http_backend("ok"), receivers(), threading.Event()
+
+    def resolve(ref: str) -> str:
+        released.wait(20)
+        return "late"
+
+    route = receiver.route(timeoutMs=300, auth={"type": "bearer", "tokenRef": "files"})
+    one = subscription(upload=route, timeoutMs=100)
+    client = ahp_client(hooks(entry(backend, one)), tokens=resolve)
+    try:
+        outcome, seconds = timed(lambda: start(client, png(id="p-1"), png(id="p-2")))
+    finally:
+        released.set()
+    assert_synthetic_denial(outcome, failure_class="authentication")
+    assert outcome.failures[0].code == "credentials_late"
+    assert 0.3 <= seconds < 0.3 + 2 * SLACK
+    assert (receiver.attempts, len(backend.requests)) == (0, 0)
+
+
 def test_an_upload_does_not_consume_the_deadline(
     ahp_http_backend: Backends, ahp_client: Clients, receivers: Callable[..., Receiver]
 ) -> None:
