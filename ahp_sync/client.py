@@ -153,7 +153,6 @@ class Client(Hooks):
         validation.prepare()
         self._capabilities = Capabilities() if capabilities is None else capabilities
         self._registration = Registration.load(registration).for_host(self._capabilities)
-        check_credentials(self._registration, tokens, oauth, transports or {})
         self._policy = HostPolicy(authorize, approve)
         self._authorize_configuration = authorize_configuration
         self._required = required_backends(require_configuration, self._registration)
@@ -174,6 +173,7 @@ class Client(Hooks):
             oauth=oauth,
             max_workers=max_workers,
         )
+        check_credentials(self._registration, tokens, oauth, transports or {})
         # By process id: a forked child finds the parent's runtime here, and makes its own.
         self._runtimes: dict[int, Runtime] = {os.getpid(): self._new_runtime()}
         self._finalizer = weakref.finalize(
